@@ -33,6 +33,7 @@ REGRADE ?=
 ACCEPT ?=
 JOBS ?=
 ROSTER ?=
+MISSING ?=
 SANDBOX ?=
 LESSONS ?=
 POINTS ?=
@@ -45,6 +46,8 @@ PARTS ?=
 ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
 export SECRET ?=
+# On a machine with LC_ALL=C as well, names and texts are read and written as everywhere else.
+export PYTHONUTF8 = 1
 
 help: ## Show the commands
 	@echo "PPO by Hand: build PPO for RLHF one tested block at a time."
@@ -120,13 +123,13 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## Your code and the course's, of each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= REGRADE= ACCEPT=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= REGRADE= ACCEPT=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
+	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
 
-merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= ASSIGNMENT=]
+merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= MISSING=0 ASSIGNMENT=]
 	@$(BIN)/python -m testcases.grader.commands.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
-	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)'
+	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)' --missing '$(MISSING)'
 
 sign: $(READY) ## Sign the marks of the last make check; a later run says what would differ [OUT=runs/check]
 	@$(BIN)/python -m testcases.grader.commands.signing --out '$(OUT)'

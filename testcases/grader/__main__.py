@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
     options = parser.parse_args()
     # A process started from here needs it as little as the make above, which repeats it.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     given = [os.environ.pop(name, "") for name in ("SECRET", "MAKEFLAGS", "MAKEOVERRIDES")][0]
     options.secret = options.secret or given
     try:
@@ -66,7 +67,10 @@ def run(options: argparse.Namespace) -> int:
         print(told(folder))
     try:
         given = reporting.given_for(
-            Path(options.out or OUT), options.roster, asked_for(options.assignment, options.lessons, options.points)
+            Path(options.out or OUT),
+            options.roster,
+            asked_for(options.assignment, options.lessons, options.points),
+            options.missing,
         )
         shard = shards.shard_of(options.shard)
         if options.dry not in ("", "0"):
@@ -193,4 +197,8 @@ def _limits(text: str, limits: Limits) -> Limits:
 
 
 if __name__ == "__main__":
+    if sys.getfilesystemencoding() != "utf-8":
+        # An old cluster's LC_ALL=C: names of files and of people are read and written as on every other machine.
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     main()

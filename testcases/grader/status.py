@@ -25,7 +25,7 @@ FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
 STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"too large": OUTPUT, "tamper": TAMPER}
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
 SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
-CLOSED = "an archive that is not read"
+CLOSED, ENCODING, LONG = "an archive that is not read", "a strange encoding", "more than a page shows"
 """What an instructor should look at in a submission, whatever its mark."""
 UNSAFE = "NOT SANDBOXED"
 NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"

@@ -54,7 +54,7 @@ def _parts(options: argparse.Namespace) -> tuple[Given, list[tuple[Path, Part]]]
         assignment = marking.asked_for(options.assignment, options.lessons, options.points)
     if marking.suite_of(first.course, assignment) != first.suite:
         raise ValueError("ASSIGNMENT: expected the exercises that the parts were graded for, got others: grade again")
-    return given_for(out, options.roster, assignment), parts
+    return given_for(out, options.roster, assignment, options.missing), parts
 
 
 def join(out: Path, parts: list[tuple[Path, Part]], secret: Secret) -> list[Row]:

@@ -19,6 +19,7 @@ def add_assignment(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--assignment", default="", help="TOML file that says what counts")
     parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
     parser.add_argument("--points", default="", help="and the points of the whole")
+    parser.add_argument("--missing", default="", help="0: the mark of whoever is on the roster and handed in nothing")
 
 
 def refuse(text: str) -> int:
@@ -34,18 +35,26 @@ class Given:
     roster: Path | None
     assignment: Assignment
     overrides: Sequence[overrides.Override] = ()
+    missing: float | None = None
 
 
-def given_for(out: Path, roster_file: str, assignment: Assignment) -> Given:
+def given_for(out: Path, roster_file: str, assignment: Assignment, missing: str = "") -> Given:
     """
     Raises:
         ValueError, OSError: something in it is wrong: better to know that before an hour of grading than after it.
     """
     if roster_file and not Path(roster_file).is_file():
         raise ValueError(f"ROSTER: expected a CSV file, and there is none at {roster_file!r}")
+    if missing not in ("", "0"):
+        raise ValueError(
+            f"MISSING: expected 0, the mark of whoever is on the roster and handed in nothing, got {missing!r}"
+        )
+    if missing and not roster_file:
+        raise ValueError("MISSING: expected a ROSTER with it, which says who is missing, got none")
     place = Path(roster_file) if roster_file else None
     adjustments.check_columns(assignment, roster.read(place) if place else None)
-    return Given(out, place, assignment, overrides.read(out, assignment.names))
+    given = overrides.read(out, assignment.names)
+    return Given(out, place, assignment, given, float(missing) if missing else None)
 
 
 def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str, secret: Secret) -> int:
@@ -56,7 +65,9 @@ def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: st
     from . import signing, tables
 
     out = given.out
-    found = write_reports(out, rows, submissions, given.roster, given.assignment, given.overrides, secret)
+    found = write_reports(
+        out, rows, submissions, given.roster, given.assignment, given.overrides, secret, given.missing
+    )
     overrides.offer(out)
     signing.note_run(out, given.roster, given.assignment, rows)
     console = Console(highlight=False)

@@ -8,6 +8,6 @@ if TYPE_CHECKING:
     from .archives import Unreadable, printable, read_file
     from .exports import HandIn, find, find_outside, told
     from .selection import choose, course_files, exercises_in, is_untouched
-    from .submissions import Doubt, Submission, close_match, from_folder, read_submission
+    from .submissions import Doubt, Submission, close_match, from_folder, read_submission, unreadable
 
 __getattr__ = face(__name__, __file__)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names
+from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names, text_of
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.oracle import stubs_of, suspects
 
@@ -172,7 +172,7 @@ def _defines(name: str, read: Read, path: str) -> bool:
     """Whether a file says that it has an exercise of this file of the course."""
     heads = {exercise.partition(".")[0] for exercise in exercises_in(path)}
     try:
-        text = read(name).decode("utf-8", "replace")
+        text = text_of(read(name))
     except Exception:  # What is wrong with it is said where it is graded.
         return False
     return any(re.search(rf"^(class|def) {head}\b", text, re.MULTILINE) for head in heads)

@@ -17,8 +17,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from testcases.harness.catalog import strange_encoding
+
 from .. import linux
-from ..status import CLOSED, NEAR, NEWER, SECOND, SYNTAX
+from ..status import CLOSED, ENCODING, NEAR, NEWER, SECOND, SYNTAX
 from . import archives, syntax
 from .accepted import code_of
 from .archives import Source, Unreadable, is_archive, printable, stem_of
@@ -92,7 +94,7 @@ class Submission(HandIn):
             repr((self.group or self.student, self.notes, self.others, self.status)).encode("utf-8", "replace")
         )
         for path, data in sorted(self.files.items()):
-            found.update(f"{path}\0{len(data)}\0".encode() + data)
+            found.update(f"{path}\0{len(data)}\0".encode("utf-8", "surrogatepass") + data)
         return found.hexdigest()
 
     def note(self, text: str) -> None:
@@ -139,10 +141,14 @@ def read_submission(hand_in: HandIn) -> Submission:
     Whatever is wrong with it is said in its notes.
     """
     found = in_a_process(lambda: _read(hand_in), READ_SECONDS)
-    if found is None:
-        found = _empty(hand_in)
-        found.status = "unreadable"
-        found.note(f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
+    return found or unreadable(hand_in, f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
+
+
+def unreadable(hand_in: HandIn, why: str) -> Submission:
+    """A submission of which nothing was read."""
+    found = _empty(hand_in)
+    found.status = "unreadable"
+    found.note(why)
     return found
 
 
@@ -213,19 +219,28 @@ def _read(hand_in: HandIn) -> Submission:
                 f": expected Python files, or an archive ({', '.join(archives.ARCHIVES)})" if submission.unread else ""
             )
             submission.note(f"no file of the course in it{there_is and f'; there is {there_is}'}{expected}")
-    _doubt_names_and_syntax(submission)
+    for look in (_doubt_names, _doubt_syntax):
+        try:
+            look(submission)
+        except Exception as error:  # It is about this submission, and its marks do not need it.
+            submission.doubt(SYNTAX, f"it could not be looked at: {type(error).__name__} in {look.__name__}")
     return submission
 
 
-def _doubt_names_and_syntax(submission: Submission) -> None:
+def _doubt_names(submission: Submission) -> None:
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.doubt(NEAR, f"no {path}{close}")
             submission.proposals.append((close_name(path, submission.others) or "", path))
     twice = [name for name, _ in submission.proposals]
     submission.proposals = [one for one in submission.proposals if twice.count(one[0]) == 1]
+
+
+def _doubt_syntax(submission: Submission) -> None:
     own = {part for path in submission.files for part in path.removesuffix(".py").split("/")} | {"tutorial"}
     for path, data in sorted(submission.files.items()):
+        if encoding := strange_encoding(data) if path.endswith(".py") else "":
+            submission.doubt(ENCODING, f"{path} is written in {encoding}: its comments may hold code")
         if found := syntax.problem(data, own) if path.endswith(".py") else None:
             submission.doubt(NEWER if found.newer else SYNTAX, f"{path}, {found}")
             submission.newer.update({path: str(found)} if found.newer else {})

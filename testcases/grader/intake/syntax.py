@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Container
 from dataclasses import dataclass
 
+from testcases.harness.catalog import text_of
+
 NEWER = (
     ((3, 12), "type parameters", r"\s*(async\s+def|def|class)\s+\w+\s*\[[^\]=]*\]\s*[(:]"),
     ((3, 12), "the type statement", r"\s*type\s+\w+\s*(\[[^\]=]*\])?\s*="),
@@ -46,7 +48,7 @@ def problem(data: bytes, own: Container[str] = ()) -> Problem | None:
             return _not_installed(ast.parse(data), own)
     except SyntaxError as error:
         number = error.lineno or 1
-        lines = data.decode("utf-8", "replace").splitlines()
+        lines = text_of(data).splitlines()
         line = lines[number - 1] if number <= len(lines) else ""
         found = next(((since, what) for since, what, form in NEWER if re.match(form, line[:500])), None)
         if error.msg.startswith("f-string") and re.match(r".*f(\"[^\"]*\{[^\"}]*\"|'[^']*\{[^'}]*')", line[:500]):

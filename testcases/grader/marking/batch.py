@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import traceback
@@ -22,9 +23,8 @@ from tqdm import tqdm
 from testcases.harness.suite import keep_what_is_loaded
 
 from .. import linux
-from ..intake import HandIn, Submission, accepted, find_outside, read_submission
+from ..intake import HandIn, Submission, accepted, find_outside, printable, read_submission, unreadable
 from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
-from ..status import GRADER
 from .assignment import Assignment
 from .grade import Grader, empty_result, plan
 from .secret import Secret
@@ -114,11 +114,15 @@ def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batc
         """Those at which the grader failed."""
         failed = []
         with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
-            for submission, result in pool.map(submissions):
-                path = results / f"{submission.file_name}.json"
-                if known := read_result(path):
-                    result["changes"] = _history(known, result, batch.secret)
-                write_result(path, result, batch.secret)
+            for submission, answer in pool.map(submissions):
+                try:
+                    result = _kept(results, submission, answer, batch)
+                except OSError:
+                    raise  # The disk is everybody's.
+                except Exception as error:
+                    result = _kept(results, submission, _told(error), batch)
+                if isinstance(answer, str):
+                    tqdm.write(printable(f"{submission.student}: grader error: {answer}"), file=sys.stderr)
                 rows[submission.file_name] = row_of(submission.file_name, result)
                 failed += [submission] if has_grader_error(result) else []
                 bar.update()
@@ -137,6 +141,28 @@ def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batc
             rows[one.file_name] = row_of(one.file_name, result)
             bar.update()
     return rows
+
+
+def _kept(results: Path, submission: Submission, answer: dict[str, Any] | str, batch: Batch) -> dict[str, Any]:
+    """Write the result; of a submission at which the grader failed, a result that says why, and no more."""
+    if isinstance(answer, str):
+        common = {"secret": batch.secret.id, "sandbox": batch.kind, "suite": batch.suite}
+        answer = empty_result(submission, batch.assignment.exercises, common, printable(answer)[:300])
+    path = results / f"{submission.file_name}.json"
+    if known := read_result(path):
+        answer["changes"] = _history(known, answer, batch.secret)
+    write_result(path, answer, batch.secret)
+    return answer
+
+
+def _told(error: Exception) -> str:
+    """An error and its place in the grader, in a line."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return printable(f"{type(error).__name__}: {text[:200]} ({Path(where.filename).name}:{where.lineno})")
 
 
 def _others_of_groups(hand_ins: list[HandIn]) -> list[tuple[HandIn, HandIn]]:
@@ -178,21 +204,39 @@ def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes]) -> Grade
 def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, batch: Batch) -> Iterator[Submission]:
     """Read one submission after the other, and leave out what has been graded before."""
     for hand_in in hand_ins:
-        submission = read_submission(hand_in)
-        if submission.proposals and batch.accept in ("all", hand_in.student):
-            more = accepted.add(results.parent, hand_in.student, submission.proposals)
-            submission = read_submission(replace(hand_in, accepted=(*hand_in.accepted, *more)))
-        path = results / f"{hand_in.file_name}.json"
-        known = read_result(path)
-        if known and batch.fits(known, submission):
-            if any(known.get(key) != value for key, value in submission.told.items()):
-                known.update(submission.told)
-                write_result(path, known, batch.secret)
-            rows[hand_in.file_name] = row_of(hand_in.file_name, known)
+        try:
+            submission = _read(hand_in, results, batch)
+            row = _known_row(submission, results, batch)
+        except OSError:
+            raise  # The disk is everybody's.
+        except Exception as error:
+            submission, row = unreadable(hand_in, f"it cannot be read: {_told(error)}"), None
+        if row:
+            rows[hand_in.file_name] = row
             bar.update()
         else:
-            submission.kept = batch.kept(known, submission) if known else {}
             yield submission
+
+
+def _read(hand_in: HandIn, results: Path, batch: Batch) -> Submission:
+    submission = read_submission(hand_in)
+    if submission.proposals and batch.accept in ("all", hand_in.student):
+        more = accepted.add(results.parent, hand_in.student, submission.proposals)
+        submission = read_submission(replace(hand_in, accepted=(*hand_in.accepted, *more)))
+    return submission
+
+
+def _known_row(submission: Submission, results: Path, batch: Batch) -> Row | None:
+    """The row of what has been graded before; else the submission is told which of its lessons have been."""
+    path = results / f"{submission.file_name}.json"
+    known = read_result(path)
+    if not known or not batch.fits(known, submission):
+        submission.kept = batch.kept(known, submission) if known else {}
+        return None
+    if any(known.get(key) != value for key, value in submission.told.items()):
+        known.update(submission.told)
+        write_result(path, known, batch.secret)
+    return row_of(submission.file_name, known)
 
 
 def _history(known: dict[str, Any], result: dict[str, Any], secret: Secret) -> list[dict[str, Any]]:
@@ -221,8 +265,8 @@ class _Pool:
         for connection in list(self._workers):
             self._end(connection)
 
-    def map(self, submissions: Iterable[Submission]) -> Iterator[tuple[Submission, dict[str, Any]]]:
-        """Results in the order in which they are ready."""
+    def map(self, submissions: Iterable[Submission]) -> Iterator[tuple[Submission, dict[str, Any] | str]]:
+        """Results in the order in which they are ready; instead of one, in words, why there is none."""
         source = iter(submissions)
         again: list[tuple[Submission, int]] = []
         busy: dict[Connection, tuple[Submission, int, float]] = {}
@@ -234,8 +278,7 @@ class _Pool:
                 if submission is None:
                     more = False
                     break
-                connection = idle.pop() if idle else self._start()
-                connection.send(submission)
+                connection = self._sent(submission, idle)
                 busy[connection] = submission, attempt, time.monotonic() + self._seconds
             if not busy:
                 return
@@ -247,14 +290,24 @@ class _Pool:
                     continue
                 del busy[connection]
                 idle += [connection] if connection in self._workers else []
-                if isinstance(result, dict):
-                    yield submission, result
-                elif attempt < ATTEMPTS:
+                if isinstance(result, str) and attempt < ATTEMPTS:
                     again.append((submission, attempt + 1))
                     more = True
                 else:
-                    noted = replace(submission, notes=[*submission.notes, f"grader error: {result}"])
-                    yield submission, empty_result(self._make(), noted, GRADER, result)
+                    yield submission, result
+
+    def _sent(self, submission: Submission, idle: list[Connection]) -> Connection:
+        """To a process that is idle, or to a new one: whoever has died since its last answer takes none."""
+        while idle:
+            connection = idle.pop()
+            try:
+                connection.send(submission)
+                return connection
+            except OSError:
+                self._end(connection)
+        connection = self._start()
+        connection.send(submission)
+        return connection
 
     def _answer(self, connection: Connection, is_ready: bool, end: float) -> Any:
         """A result, or in words why there will be none; None while it is waited for."""
@@ -303,8 +356,7 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
             try:
                 answer: Any = grader.grade(submission)
             except Exception as error:
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                answer = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+                answer = _told(error)
             try:
                 connection.send(answer)
             except OSError:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, cast
 
-from testcases.harness.catalog import Entry, manifest
+from testcases.harness.catalog import Entry, manifest, text_of
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import StudentError
 from testcases.harness.oracle import Reference, wrong_answers
 from testcases.harness.report import CheckFailed, NotStarted, Waiting, clean
 from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, not_earned
 
-from ..intake import Submission, close_match, course_files
+from ..intake import Doubt, Submission, close_match, course_files, printable
 from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users
 from ..status import (
     BLOCKED,
     ERROR,
     FIRST,
+    GRADED,
     GRADER,
+    LONG,
     MEMORY,
     MISSING,
+    NEWER,
     NOT_STARTED,
     PASSED,
     STATUS_OF_ERROR,
+    SYNTAX,
     TAMPER,
     UNSAFE,
     WRONG,
@@ -35,19 +39,44 @@ from ..status import (
 from .assignment import Exercise
 from .secret import Secret
 
-MOST_SHOWN = 100_000
+MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
+"""Letters and lines of a submission that its pages show: a course is a tenth of that."""
 ALLOCATOR = "DefaultCPUAllocator"
 """Torch's, in the message of its RuntimeError where there is no memory left."""
 
 
-def empty_result(grader: Grader, submission: Submission, status: str, message: str) -> dict[str, Any]:
-    """A result in which every test has one status and no points."""
+def empty_result(
+    submission: Submission, exercises: tuple[Exercise, ...], common: Mapping[str, Any], why: str
+) -> dict[str, Any]:
+    """A result without a verdict. Apart from whose it is, nothing in it comes from the submission: it is made where
+    something in that has stopped the grader.
+
+    Args:
+        common: what the results of a batch have in common.
+        why: the error.
+    """
     lessons = {}
-    for lesson, exercises in plan(grader.exercises).items():
-        found = {name: [Result(entry, status, message) for entry in tests] for name, tests in exercises.items()}
-        marks = _sum({name: _summary(results) for name, results in found.items()})
-        lessons[lesson] = {**marks, "suite": grader.suites.get(lesson, "")}
-    return grader.result(submission, lessons, 0.0)
+    for lesson, asked in plan(exercises).items():
+        found = {name: [Result(entry, GRADER, why) for entry in tests] for name, tests in asked.items()}
+        lessons[lesson] = {
+            **_sum({name: _summary(results) for name, results in found.items()}),
+            "suite": "",
+            "unloaded": {},
+        }
+    return {
+        "student": submission.student,
+        "aliases": list(submission.aliases),
+        "status": GRADED,
+        **submission.told,
+        "score": 0,
+        "max_score": sum(lesson["max_score"] for lesson in lessons.values()),
+        **dict.fromkeys(("limits", "folder", "content"), ""),
+        "notes": [f"grader error: {why}"],
+        "seconds": 0.0,
+        "lessons": lessons,
+        **{key: [] for key in ("doubts", "files", "changes")},
+        **common,
+    }
 
 
 @dataclass
@@ -84,11 +113,13 @@ class Grader:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
                     subject.finish()
-            lessons[lesson] = {**_sum(found), "suite": self.suites.get(lesson, "")}
+            unloaded = {path: _how_it_died(path, error) for path, error in subject.unloaded.items()}
+            lessons[lesson] = {**_sum(found), "suite": self.suites.get(lesson, ""), "unloaded": unloaded}
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The result, from the marks by lesson."""
+        files = self._shown(submission, lessons)
         return {
             "student": submission.student,
             "aliases": list(submission.aliases),
@@ -102,12 +133,30 @@ class Grader:
             "content": submission.content,
             "suite": self.suite,
             "notes": [*([f"{UNSAFE}: {users.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
-            "doubts": [asdict(doubt) for doubt in submission.doubts],
+            "doubts": [asdict(doubt) for doubt in _doubts(submission, lessons, files)],
             "seconds": round(seconds, 2),
             "lessons": lessons,
-            "files": _shown(submission.files, lessons),
+            "files": files,
             "changes": [],
         }
+
+    def _shown(self, submission: Submission, lessons: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """All that a worker gets, for the pages: the files of the course first, then the student's own.
+
+        Of lessons that are not asked for, what is as it was handed out says nothing.
+        """
+        paths = dict.fromkeys([*(path for path in course_files() if path in submission.files), *submission.files])
+        found, letters, lines = [], MOST_SHOWN, MOST_LINES
+        for path in paths:
+            data = submission.files[path]
+            if path.partition("/")[0] not in lessons and self.untouched.get(path) == data:
+                continue
+            text = text_of(data)
+            rows = text[:letters].splitlines(keepends=True)[:lines]
+            shown = "".join(rows)
+            letters, lines = letters - len(shown), lines - len(rows)
+            found.append({"path": path, "text": shown, "cut": len(text) - len(shown)})
+        return found
 
     def _exercise(
         self, engine: Engine, submission: Submission, name: str, tests: Mapping[Entry, tuple[Case, ...]]
@@ -177,14 +226,26 @@ def _worker_of(engine: Engine) -> SandboxEvaluator:
     return cast(SandboxEvaluator, engine.subject)
 
 
-def _shown(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What was graded, for the pages."""
-    course = _of_lessons({path: files[path] for path in course_files() if path in files}, lessons)
-    return [{"path": path, "text": data[:MOST_SHOWN].decode("utf-8", "replace")} for path, data in course.items()]
+def _doubts(submission: Submission, lessons: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> Iterator[Doubt]:
+    """Those of the reader, then what loading and showing the files has brought."""
+    yield from submission.doubts
+    told = [doubt.text for doubt in submission.doubts if doubt.kind in (SYNTAX, NEWER)]
+    for lesson in lessons.values():
+        for path, how in lesson["unloaded"].items():
+            if not any(text.startswith(f"{path},") for text in told):
+                yield Doubt(SYNTAX, f"{path}, {how}")
+    for file in files:
+        if file["cut"]:
+            yield Doubt(LONG, f"{file['path']}: {file['cut']:,} letters of it are on no page")
 
 
-def _of_lessons(files: Mapping[str, bytes], lessons: Mapping[str, Any]) -> dict[str, bytes]:
-    return {path: data for path, data in files.items() if path.partition("/")[0] in lessons}
+def _how_it_died(path: str, error: StudentError) -> str:
+    """Such as "line 6: NameError: name 'get_ipython' is not defined"."""
+    place = ""
+    if error.frames:
+        last = error.frames[-1]
+        place = f"line {last.line}: " if last.file.endswith(f"/{path}") else f"{last.file}, line {last.line}: "
+    return printable(clean(f"{place}{error.type_name}: {error.message}"))[:300]
 
 
 def _earned(engine: Engine, results: list[Result]) -> list[Result]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ def write_reports(
     assignment: Assignment | None = None,
     overrides: Sequence[Override] = (),
     secret: Secret | None = None,
+    missing: float | None = None,
 ) -> Reports:
     """Write all reports of a batch.
 
@@ -43,6 +45,7 @@ def write_reports(
         assignment: what counts (default: all exercises, with the points of the tests).
         overrides: the instructor's.
         secret: of the grading, by which a results file that was edited since is known.
+        missing: the mark of whoever is on the roster and handed in nothing; None: they are in no file for import.
 
     Raises:
         ValueError: the roster lacks a column that the assignment names.
@@ -51,9 +54,36 @@ def write_reports(
 
     assignment = assignment or everything()
     adjusted = marks_of(out, rows, roster_file, assignment, overrides, secret)
-    written = [*_tables(out, adjusted, assignment), *_pages(out, adjusted, assignment, submissions)]
+    each = _Each()
+    written = [
+        *_tables(out, adjusted, assignment, each, missing),
+        *_pages(out, adjusted, assignment, submissions, each),
+    ]
+    written += each.written
     _remove_old(out, set(written))
-    return Reports(adjusted.sheets, adjusted.problems, written)
+    names = {sheet.page: sheet.shown for sheet in adjusted.sheets}
+    failed = [f"{names[page]}: {why}" for page, why in each.failed.items()]
+    return Reports(adjusted.sheets, [*adjusted.problems, *failed], written)
+
+
+@dataclass
+class _Each:
+    """Writes what is about one submission: whatever that makes of it, the others have theirs."""
+
+    written: list[Path] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    """Page of a submission -> what could not be written of it, and why."""
+
+    def write(self, what: str, sheet: MarkSheet, work: Callable[[], Path | list[Path]]) -> None:
+        try:
+            done = work()
+        except Exception as error:
+            from .marks import clean
+
+            told = clean(f"{what} could not be written: {type(error).__name__}: {error}")
+            self.failed[sheet.page] = "; ".join(filter(None, [self.failed.get(sheet.page), told]))
+        else:
+            self.written += done if isinstance(done, list) else [done]
 
 
 def marks_of(
@@ -76,28 +106,30 @@ def marks_of(
     return replace(adjusted, sheets=sheets.in_order(adjusted.sheets))
 
 
-def _tables(out: Path, adjusted: Class, assignment: Assignment) -> list[Path]:
+def _tables(out: Path, adjusted: Class, assignment: Assignment, each: _Each, missing: float | None) -> list[Path]:
     """What other systems read."""
     from .formats import gradescope, junit
     from .marks import tables
 
     found, people, matching, title = adjusted.sheets, adjusted.roster, adjusted.matching, assignment.title
     written = [
-        tables.gradebook(out / "gradebook.csv", found, matching),
-        tables.canvas(out / "canvas.csv", found, matching, tables.own_column(people, title, title)),
-        tables.moodle(out / "moodle.csv", found, matching, title),
-        *tables.of_systems(out, found, people, matching, title),
+        tables.gradebook(out / "gradebook.csv", found, matching, missing),
+        tables.canvas(out / "canvas.csv", found, matching, tables.own_column(people, title, title), missing),
+        tables.moodle(out / "moodle.csv", found, matching, title, missing),
+        *tables.of_systems(out, found, people, matching, title, missing),
         tables.changes(out / "changes.csv", found, matching),
     ]
     if people and matching:
         written.append(tables.roster_report(out / "roster_report.csv", found, matching))
         if people.is_moodle_worksheet:
-            written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching))
-    written += [gradescope.write(out / "gradescope", sheet) for sheet in found]
-    return [*written, *(junit.write(out / "junit", sheet) for sheet in found)]
+            written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching, missing))
+    for sheet in found:
+        each.write("gradescope", sheet, partial(gradescope.write, out / "gradescope", sheet))
+        each.write("junit", sheet, partial(junit.write, out / "junit", sheet))
+    return written
 
 
-def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path | None) -> list[Path]:
+def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path | None, each: _Each) -> list[Path]:
     """What people read."""
     from .marks import tables
     from .pages import analysis, feedback, pages, similarity
@@ -110,12 +142,16 @@ def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path
     problems = [("overrides", None, "", problem) for problem in adjusted.problems]
     problems += adjusted.matching.problems if adjusted.matching else []
     written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]
-    written += [pages.write_student(out / "report" / "students", sheet, assignment.title) for sheet in found]
-    written += [pages.write_code(out / "report" / "code", sheet, assignment.title) for sheet in found]
-    unknown = _unknown(adjusted)
-    urgent = analysis.looks(found, unknown, adjusted.problems, assignment)
-    written += pages.write_class(out / "report", found, similar, problems, assignment, urgent)
-    return written + feedback.write(out / "feedback", found, assignment.title)
+    report, title = out / "report", assignment.title
+    for sheet in found:
+        each.write("its page", sheet, partial(pages.write_student, report / "students", sheet, title))
+        each.write("its code", sheet, partial(pages.write_code, report / "code", sheet, title))
+    returned = feedback.Feedback(out / "feedback", found, title)
+    for sheet in found:
+        each.write("its feedback", sheet, partial(returned.add, sheet))
+    written += returned.zips()
+    urgent = analysis.looks(found, _unknown(adjusted), adjusted.problems, assignment, each.failed)
+    return written + pages.write_class(report, found, similar, problems, assignment, urgent)
 
 
 def _unknown(adjusted: Class) -> dict[str, str]:

@@ -26,7 +26,10 @@ from testcases.harness.oracle import emptied, stub, stubs_of
 from .sandbox import WORKER, Course
 
 GRADER = TESTCASES / "grader"
-ENGINE = {"catalog": ("lessons",), "execution": ("capture", "executor", "messages", "overlay", "side_effects", "wire")}
+ENGINE = {
+    "catalog": ("encodings", "lessons"),
+    "execution": ("capture", "executor", "messages", "overlay", "side_effects", "wire"),
+}
 """What a worker's tree has of the engine, by package; the faces are empty there."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog import text_of
 from testcases.harness.execution import Outcome, Request, StudentError, identical, wire
 from testcases.harness.suite import packed
 
@@ -42,6 +43,8 @@ class SandboxEvaluator:
         self._spent: dict[tuple[str, str], float] = {}
         self._endless: dict[str, StudentError] = {}
         """By file: those that never finish loading, whichever exercise asks for them."""
+        self.unloaded: dict[str, StudentError] = {}
+        """By file: how it died while it was loaded."""
 
     def evaluate(self, request: Request) -> Outcome:
         outcome = self._evaluate(request)
@@ -50,7 +53,7 @@ class SandboxEvaluator:
         return outcome
 
     def text(self, lesson: str, file: str) -> str:
-        return self.files.get(f"{lesson}/{file}", b"").decode("utf-8-sig", "replace")
+        return text_of(self.files.get(f"{lesson}/{file}", b""))
 
     def _evaluate(self, request: Request) -> Outcome:
         key, file = (request.lesson, request.exercise), read_lesson(request.lesson).file_of(request.exercise)
@@ -82,6 +85,8 @@ class SandboxEvaluator:
             self._ends.setdefault(key, []).append(outcome.error)
             if not is_loaded and outcome.error.kind == "timeout":
                 self._endless[file] = outcome.error
+        if outcome.error and (outcome.error.kind == "load" or (not is_loaded and outcome.error.kind != "tamper")):
+            self.unloaded.setdefault(f"{request.lesson}/{file}", outcome.error)
         # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
         self._spent[key] = self._spent.get(key, 0.0) + seconds

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
+    from .encodings import strange_encoding, text_of
     from .handles import Exercise, Scenario
     from .lessons import (
         CAPSTONE,

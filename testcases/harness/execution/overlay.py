@@ -26,6 +26,7 @@ from typing import Any
 
 from ppo_by_hand.aliases import Alias
 
+from ..catalog.encodings import text_of
 from ..catalog.lessons import CORE, ROOT, SOLUTIONS, TUTORIAL
 from ..catalog.lessons import lesson as read_lesson
 
@@ -114,7 +115,7 @@ class View:
         if path in self.sources:
             return self.sources[path]
         try:
-            return (self.folder / path).read_text("utf-8-sig", "replace")
+            return text_of((self.folder / path).read_bytes())
         except OSError:
             return ""
 

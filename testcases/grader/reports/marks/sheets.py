@@ -29,7 +29,7 @@ Code = NewType("Code", str)
 TEXTS: dict[Any, Callable[[str], str]] = {
     str: lambda text: clean(text, 500),
     Lines: clean_lines,
-    Code: lambda text: clean_lines(text, lines=3000),
+    Code: lambda text: clean_lines(text, lines=len(text) + 1, width=len(text) + 1),
     Raw: str,
 }
 LATER = {"later": True}
@@ -107,6 +107,8 @@ class File:
 
     path: str
     text: Code
+    cut: float = 0
+    """Letters that are not shown."""
 
     @property
     def lines(self) -> list[str]:

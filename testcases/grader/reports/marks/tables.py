@@ -26,7 +26,9 @@ def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[ob
     return write_text(path, text.getvalue())
 
 
-def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None) -> Path:
+def gradebook(
+    path: Path, sheets: Sequence[MarkSheet], matching: Matching | None = None, missing: float | None = None
+) -> Path:
     """One row for every submission, and one for everybody on the roster who handed in nothing."""
     lessons = list(dict.fromkeys(lesson.name for sheet in sheets for lesson in sheet.lessons))
     head: list[object] = ["student", "score", "max_score", "percent", "status", *lessons]
@@ -57,20 +59,23 @@ def gradebook(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None
         most = max((sheet.max_score or 0 for sheet in sheets), default=0)
         blank = [None] * (len(lessons) + 2)
         for told, mark, people in (
-            (("no-submission", *blank, "", "", "on the roster, nothing handed in"), 0, matching.absent),
+            (("no-submission", *blank, "", "", "on the roster, nothing handed in"), missing, matching.absent),
             (("unclear", *blank, "", "", UNCLEAR), None, matching.unclear),
         ):
             rows += [[one.student or one.shown, one.name, mark, most, mark, *told] for one in people]
     return write_rows(path, rows)
 
 
-def canvas(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE) -> Path:
+def canvas(
+    path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE, missing: float | None = None
+) -> Path:
     """What Canvas imports: Gradebook, Import. To fill an existing assignment, its title must end in "(its id)".
 
     A submission without a verdict, or with no person where there is a roster, is left out: an empty mark would
-    delete one that is there.
+    delete one that is there. So is whoever handed in nothing, unless `missing` says what that is worth: the others may
+    have been graded before.
     """
-    marked = _marked(sheets, matching)
+    marked = _marked(sheets, matching, missing)
     possible = max((sheet.max_score or 0 for sheet in sheets), default=0)
     head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", title]
     rows: list[list[object]] = [head, ["    Points Possible", None, None, None, None, possible]]
@@ -80,7 +85,9 @@ def canvas(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, t
     return write_rows(path, rows)
 
 
-def moodle(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE) -> Path:
+def moodle(
+    path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, title: str = TITLE, missing: float | None = None
+) -> Path:
     """What Moodle imports: Grades, Import, CSV file; map "Email address" or "ID number" to the user.
 
     Moodle minds the case of an email address, so it is written as the roster has it. Feedback never comes without a
@@ -88,13 +95,15 @@ def moodle(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None, t
     """
     head: list[object] = ["Email address", "ID number", "Username", "Full name", title, f"{title} feedback"]
     rows = [head]
-    for sheet, person in _marked(sheets, matching):
+    for sheet, person in _marked(sheets, matching, missing):
         who = person or Person(0, name=sheet.student)
         rows.append([who.email, who.sis_id, who.login, who.shown, sheet.score, _feedback(sheet)])
     return write_rows(path, rows)
 
 
-def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, matching: Matching) -> Path:
+def moodle_worksheet(
+    path: Path, sheets: Sequence[MarkSheet], roster: Roster, matching: Matching, missing: float | None = None
+) -> Path:
     """The teacher's own grading worksheet, with grades and comments filled in; no other cell changes."""
     names = [name.strip().lower() for name in roster.header]
     grade = names.index("grade")
@@ -111,8 +120,8 @@ def moodle_worksheet(path: Path, sheets: Sequence[MarkSheet], roster: Roster, ma
             row[grade] = _scaled(sheet, row[maximum] if maximum is not None else None)
             if comment is not None:
                 row[comment] = _feedback(sheet)
-        elif person in matching.absent and not str(row[grade]).strip():
-            row[grade] = 0
+        elif missing is not None and person in matching.absent and not str(row[grade]).strip(" -"):
+            row[grade] = missing
         rows.append(row)
     # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
     return write_rows(path, rows, as_is=("-",))
@@ -136,7 +145,12 @@ SYSTEMS: dict[str, tuple[str, tuple[Column, ...]]] = {
 
 
 def of_systems(
-    out: Path, sheets: Sequence[MarkSheet], roster: Roster | None, matching: Matching | None, title: str
+    out: Path,
+    sheets: Sequence[MarkSheet],
+    roster: Roster | None,
+    matching: Matching | None,
+    title: str,
+    missing: float | None = None,
 ) -> list[Path]:
     """For each system that somebody handed in with, what it takes back: who is who comes from the roster."""
     written = []
@@ -148,7 +162,7 @@ def of_systems(
             own_column(roster, title, heading.format(title)) if value == MARK else heading for heading, value in columns
         ]
         rows = [head]
-        for sheet, person in _marked(sheets, matching):
+        for sheet, person in _marked(sheets, matching, missing):
             told = {MARK: sheet.score, MOST: most, "#": "#"}
             rows.append([told.get(value, getattr(person, value, "")) for _, value in columns])
         written.append(write_rows(out / name, rows))
@@ -182,21 +196,23 @@ def changes(path: Path, sheets: Sequence[MarkSheet], matching: Matching | None) 
     return write_rows(path, rows)
 
 
-def _marked(sheets: Sequence[MarkSheet], matching: Matching | None) -> list[tuple[MarkSheet, Person | None]]:
-    """The submissions whose mark may be imported, and whose they are; and a 0 for whoever handed in nothing, once it is
-    known whose all submissions are."""
+def _marked(
+    sheets: Sequence[MarkSheet], matching: Matching | None, missing: float | None
+) -> list[tuple[MarkSheet, Person | None]]:
+    """The submissions whose mark may be imported, and whose they are; on request also whoever handed in nothing, once
+    it is known whose all submissions are."""
     graded = [sheet for sheet in sheets if sheet.mark is not None]
     if matching is None:
         return [(sheet, None) for sheet in graded]
     return [
         *((sheet, matching.person_of[sheet.page]) for sheet in graded if sheet.page in matching.person_of),
-        *((_nothing(person, sheets), person) for person in matching.absent),
+        *((_nothing(person, sheets, missing), person) for person in matching.absent if missing is not None),
     ]
 
 
-def _nothing(person: Person, sheets: Iterable[MarkSheet]) -> MarkSheet:
+def _nothing(person: Person, sheets: Iterable[MarkSheet], mark: float) -> MarkSheet:
     most = max((sheet.max_score or 0 for sheet in sheets), default=0)
-    return MarkSheet(Raw(person.shown), "", 0, most, adjustments=Adjustments(comments=("nothing handed in",)))
+    return MarkSheet(Raw(person.shown), "", mark, most, adjustments=Adjustments(comments=("nothing handed in",)))
 
 
 def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:

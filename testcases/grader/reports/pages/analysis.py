@@ -5,13 +5,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ...marking import FILES, Assignment
-from ...status import ABSENT, CLOSED, GRADER, NEAR, NEWER, PASSED, SECOND, SYNTAX, TAMPER
+from ...status import ABSENT, CLOSED, ENCODING, GRADER, LONG, NEAR, NEWER, PASSED, SECOND, SYNTAX, TAMPER
 from ..marks import MarkSheet
 
 NO_VERDICT, NOT_GRADED, UNKNOWN = "no verdict", "not graded", "whose is it?"
 LATE, OVERRIDE = "late by a file's time", "an override is not applied"
+UNWRITTEN = "a report is missing"
 TO_DO = {SECOND: " (remove what does not count, and run again)", NEAR: " (ACCEPT= takes it as meant)"}
-ORDER = (NO_VERDICT, TAMPER, NEWER, SYNTAX, NOT_GRADED, CLOSED, SECOND, NEAR, UNKNOWN, LATE, OVERRIDE)
+ORDER = (
+    NO_VERDICT,
+    TAMPER,
+    UNWRITTEN,
+    NEWER,
+    SYNTAX,
+    ENCODING,
+    NOT_GRADED,
+    CLOSED,
+    SECOND,
+    NEAR,
+    LONG,
+    UNKNOWN,
+    LATE,
+    OVERRIDE,
+)
 
 
 @dataclass
@@ -97,16 +113,23 @@ class Look:
 
 
 def looks(
-    sheets: Iterable[MarkSheet], unknown: Mapping[str, str], problems: Iterable[str], assignment: Assignment
+    sheets: Iterable[MarkSheet],
+    unknown: Mapping[str, str],
+    problems: Iterable[str],
+    assignment: Assignment,
+    unwritten: Mapping[str, str] | None = None,
 ) -> list[Look]:
     """The most urgent first; nobody else is in the list.
 
     Args:
         unknown: page -> why the roster has nobody for it.
         problems: what could not be decided.
+        unwritten: page -> which of its reports could not be written, and why.
     """
     found = [Look(OVERRIDE, "", problem) for problem in problems]
     for sheet in sheets:
+        if why := (unwritten or {}).get(sheet.page):
+            found.append(Look(UNWRITTEN, sheet.shown, why, sheet.page))
         for kind, why in _reasons(sheet, unknown, assignment) if sheet.adjustments.counts else ():
             found.append(Look(kind, sheet.shown, why, sheet.page))
     return sorted(found, key=lambda one: (ORDER.index(one.kind), one.name.casefold(), one.page))

@@ -31,13 +31,30 @@ class Listing:
     path: str
     lines: tuple[Line, ...]
     course: tuple[str, ...]
+    """Empty where the course has none: a module of the student's own."""
+    cut: int
+    """Letters of it that are not shown."""
 
 
 def listings(sheet: MarkSheet, lesson: str = "") -> Iterator[Listing]:
     """The files of a submission, or those of one lesson."""
     for file in sheet.files:
         if file.path.startswith(f"{lesson}/") or not lesson:
-            yield Listing(file.path, tuple(_marked(file, sheet)), _of_course(file.path))
+            yield Listing(file.path, tuple(_marked(file, sheet)), _of_course(file.path), int(file.cut))
+
+
+def elsewhere(sheet: MarkSheet) -> list[Listing]:
+    """The files that stand below no lesson of the page: modules beside the lessons, and those of lessons that are not
+    asked for, or on which nobody worked."""
+    shown = tuple(f"{lesson.name}/" for lesson in sheet.lessons if not lesson.untouched)
+    known = tuple(f"{lesson.name}/" for lesson in sheet.lessons)
+    rest = (one for one in listings(sheet) if not one.path.startswith(shown))
+    return [one for one in rest if not (one.course and one.path.startswith(known))]
+
+
+def own_modules(sheet: MarkSheet) -> list[str]:
+    """The files that the course does not have."""
+    return [file.path for file in sheet.files if not _of_course(file.path)]
 
 
 def _marked(file: File, sheet: MarkSheet) -> Iterator[Line]:

@@ -32,30 +32,41 @@ DATE = (2020, 1, 1, 0, 0, 0)
 TARS = {"gz": "w:gz", "tgz": "w:gz", "bz2": "w:bz2", "tbz2": "w:bz2", "xz": "w:xz", "txz": "w:xz", "tar": "w"}
 
 
-def write(folder: Path, sheets: Sequence[MarkSheet], title: str) -> list[Path]:
+class Feedback:
     """All feedback of a batch; that of an earlier one goes."""
-    shutil.rmtree(folder, ignore_errors=True)
-    written = []
-    moodle: dict[str, bytes] = {}
-    canvas: dict[str, bytes] = {}
-    often = Counter((sheet.system, sheet.student, sheet.exported) for sheet in sheets)
-    for sheet in sheets:
-        page, text = student_page(sheet, title), markdown(sheet, title)
-        own = folder / "students" / sheet.page
-        written += [write_text(own / PAGE, page), write_text(own / TEXT, text)]
-        both = {PAGE: page.encode(), TEXT: text.encode()}
-        if not sheet.adjustments.counts or often[sheet.system, sheet.student, sheet.exported] > 1:
-            continue
-        if sheet.system == "Moodle":
-            moodle.update({f"{_safe(sheet.student)}/{PAGE}": both[PAGE]})
-        elif sheet.system == "Canvas":
-            canvas.update({_safe(name): like(name, both) for name in sheet.exported[-1:]})
-        elif sheet.system == "repository":
-            written.append(write_text(folder / "github" / _safe(sheet.student) / TEXT, text))
-    for name, files in (("moodle.zip", moodle), ("canvas.zip", canvas)):
-        if files:
-            written.append(_write_bytes(folder / name, zipped(files)))
-    return written
+
+    def __init__(self, folder: Path, sheets: Sequence[MarkSheet], title: str) -> None:
+        self.folder, self.title = folder, title
+        shutil.rmtree(folder, ignore_errors=True)
+        self._often = Counter(name for sheet in sheets for name in [_place(sheet)] if name)
+        self._zips: dict[str, dict[str, bytes]] = {"Moodle": {}, "Canvas": {}}
+
+    def add(self, sheet: MarkSheet) -> list[Path]:
+        """That of one submission. Where two would have the same place in an export, neither is in it."""
+        page, text = student_page(sheet, self.title), markdown(sheet, self.title)
+        own = self.folder / "students" / sheet.page
+        written = [write_text(own / PAGE, page), write_text(own / TEXT, text)]
+        both, name = {PAGE: page.encode(), TEXT: text.encode()}, _place(sheet)
+        if not sheet.adjustments.counts or self._often[name] != 1:
+            return written
+        if sheet.system == "repository":
+            return [*written, write_text(self.folder / "github" / name / TEXT, text)]
+        self._zips[sheet.system][name] = like(name, both)
+        return written
+
+    def zips(self) -> list[Path]:
+        """For Moodle and Canvas."""
+        found = {system.lower(): files for system, files in self._zips.items() if files}
+        return [_write_bytes(self.folder / f"{system}.zip", zipped(files)) for system, files in found.items()]
+
+
+def _place(sheet: MarkSheet) -> str:
+    """What a system knows a submission's feedback by; empty where none does."""
+    if sheet.system == "Moodle":
+        return f"{_safe(sheet.student)}/{PAGE}"
+    if sheet.system == "Canvas":
+        return _safe(sheet.exported[-1]) if sheet.exported else ""
+    return _safe(sheet.student) if sheet.system == "repository" else ""
 
 
 def markdown(sheet: MarkSheet, title: str) -> str:
@@ -100,8 +111,9 @@ def _plain(text: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """The name as it was exported, but no path."""
-    return re.sub(r"[/\\\x00-\x1f]", "_", name).lstrip(".") or "_"
+    """The name as it was exported, but no path, and without the half characters that stand for bytes of another
+    encoding: no zip takes them."""
+    return re.sub(r"[/\\\x00-\x1f\ud800-\udfff]", "_", name).lstrip(".") or "_"
 
 
 def like(name: str, files: Mapping[str, bytes]) -> bytes:

@@ -22,7 +22,7 @@ from ...marking import TITLE, Assignment
 from ..marks import ExerciseMarks, MarkSheet, clean, points
 from . import figures
 from .analysis import Look, items, mistakes
-from .code import listings
+from .code import elsewhere, listings, own_modules
 from .similarity import Report
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -132,7 +132,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        number=points, bar=_bar, words=WORDS, tones=TONES, alarm_statuses=ALARMS, stories=stories, listings=listings
+        number=points,
+        bar=_bar,
+        words=WORDS,
+        tones=TONES,
+        alarm_statuses=ALARMS,
+        stories=stories,
+        listings=listings,
+        elsewhere=elsewhere,
+        own_modules=own_modules,
     )
     return environment
 

@@ -66,6 +66,7 @@ def look(submissions: Path, shown: Mapping[str, str] | None = None) -> Report:
     Args:
         shown: what the reports call a student.
     """
+    from testcases.harness.catalog import text_of
     from testcases.harness.oracle import all_stubs
 
     from ...intake import find, read_submission
@@ -84,7 +85,7 @@ def look(submissions: Path, shown: Mapping[str, str] | None = None) -> Report:
             known = _passages_given(path, stub)
             try:
                 with _in_time(FILE_SECONDS):
-                    text = own_text(data.decode("utf-8", "replace"), stub)
+                    text = own_text(text_of(data), stub)
                     prints[hand_in.file_name][path] = np.setdiff1d(fingerprints(text), known)
             except Exception as error:  # Whatever the text does to the tool, the others are compared.
                 notes.append(clean(f"similarity: {path} of {hand_in.student} left out ({type(error).__name__})"))

@@ -33,7 +33,7 @@ def marks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("marks")
     exercises = {"td_errors": exercise(), "compute_gae": exercise(1, 3, "tamper-suspected", likely_cause=CAUSE)}
     doubts = [{"kind": "an archive that is not read", "text": "expected a folder, got homework.7z"}]
-    files = [{"path": "lesson04_gae/gae.py", "text": CODE}]
+    files = [{"path": "lesson04_gae/gae.py", "text": CODE, "cut": 0}]
     people = ("siobhan-maria-o'brien", "ann")
     every = [result(one, exercises, doubts=doubts, files=files, notes=["late"]) for one in people]
     put(out, *every, result("Cem", status="unreadable"))

@@ -238,7 +238,7 @@ def compute_gae(rewards):
 
 @pytest.mark.usefixtures("no_figures")
 def test_a_page_shows_the_code_that_was_graded_and_where_it_failed(tmp_path: Path):
-    files = [{"path": "lesson04_gae/gae.py", "text": CODE}]
+    files = [{"path": "lesson04_gae/gae.py", "text": CODE, "cut": 0}]
     exercises = {"td_errors": exercise(0, 2, "wrong"), "compute_gae": exercise(2, 2)}
     sheet = load_one(tmp_path, result("ann", exercises, files=files))
     (listing,) = code.listings(sheet)

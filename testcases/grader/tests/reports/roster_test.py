@@ -240,7 +240,13 @@ def test_each_system_gets_its_marks_back_with_the_roster_s_own_heading(
     (tmp_path / "class.csv").write_text(
         f"name,login,OrgDefinedId,email,{own}\nAnn Lee,al,S1,a@x.edu,\nBo Roe,bo,S2,b@x.edu,\n", "utf-8"
     )
-    report(put(tmp_path, result("al", system=system)), tmp_path / "class.csv")
+    put(tmp_path, result("al", system=system))
+    report(tmp_path, tmp_path / "class.csv")
+    # One may be graded alone, late: the others keep what they have, until somebody asks for their 0.
+    assert "Bo Roe" not in (tmp_path / name).read_text("utf-8") and "b@x" not in (tmp_path / "moodle.csv").read_text()
+    assert read_csv(tmp_path / "gradebook.csv")[1]["score"] == ""
+    report(tmp_path, tmp_path / "class.csv", missing=0)
+    assert read_csv(tmp_path / "gradebook.csv")[1]["score"] == "0" and "b@x" in (tmp_path / "moodle.csv").read_text()
     found = grid(tmp_path / name)
     if header:
         assert found == [header, *rows]

@@ -1,0 +1,227 @@
+"""Whatever one submission holds, in its texts and in its names, is a matter of that submission alone."""
+
+import ast
+import encodings.aliases
+import os
+import unicodedata
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from testcases.grader.intake import find, read_submission
+from testcases.grader.marking import Batch, everything, grade_folder, secret_of
+from testcases.grader.marking import batch as batches
+from testcases.grader.marking.grade import Grader
+from testcases.grader.reports import pages, write_reports
+from testcases.grader.sandbox import Limits
+from testcases.grader.status import ENCODING
+from testcases.grader.tests.reports.data import batch_rows, check_page, put, read_csv, result
+from testcases.grader.tests.running import TARGET
+from testcases.harness.catalog import SOLUTIONS, strange_encoding, text_of
+
+SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
+DEPTHS = (50, 300, 960, 1500, 3000)
+DEEP = {
+    "sum": lambda n: "1 + " * n + "1",
+    "attributes": lambda n: "x" + ".a" * n,
+    "calls": lambda n: "x" + ".a()" * n,
+    "subscripts": lambda n: "x" + "[0]" * n,
+    "not": lambda n: "not " * n + "x",
+    "minus": lambda n: "-" * n + "1",
+    "powers": lambda n: "x" + " ** x" * n,
+    "comparisons": lambda n: "x" + " < x" * n,
+    "brackets": lambda n: "(" * n + ")" * n,
+    "lambdas": lambda n: "lambda: " * n + "1",
+    "choices": lambda n: "x if x else " * n + "x",
+    "texts": lambda n: ' +\\\n    "a line"'.join(["''"] + [""] * n),
+}
+TEXTS = {
+    "nul": SOURCE.encode() + b"\0",
+    "half-letters": SOURCE.encode() + b"\nx = '\\ud800'\n# \xed\xa0\x80\n",
+    "one-long-line": SOURCE.encode() + b"\nx = '" + b"a" * 900_000 + b"'\n",
+    "one-long-line-of-code": b"x = [" + b"1," * 450_000 + b"]\n",
+    "many-lines": b"\n" * 900_000,
+    "elif": b"def f(x):\n    if x: pass\n" + b"    elif x: pass\n" * 1500,
+    "decorators": b"@a\n" * 3000 + b"def f(): pass\n",
+    "blocks": b"".join(b" " * depth + b"if x:\n" for depth in range(99)) + b" " * 99 + b"pass\n",
+    "digits": b"x = " + b"1" * 5000 + b"\n",
+    "returns": SOURCE.replace("\n", "\r").encode(),
+    "form-feeds": SOURCE.replace("\n", "\f\n").encode(),
+    "directions": SOURCE.encode() + "\n# \u202e\u2066\n".encode(),
+    "utf-16": SOURCE.encode("utf-16"),
+    "bytes": bytes(range(256)) * 100,
+    "nothing": b"",
+}
+NAMES = {
+    "a-byte-of-windows": "\udcdcbung",
+    "half-letter": "a\ud800b",
+    "slash": "a/b\\c",
+    "composed": unicodedata.normalize("NFC", "Jürgen Ẽ"),
+    "decomposed": unicodedata.normalize("NFD", "Jürgen Ẽ"),
+    "emoji": "🎓 Zoë 👩🏽‍💻",
+    "255-bytes": "ü" * 127 + "x",
+    "control": "a\x1b[2J\nb",
+    "formula": "=HYPERLINK(1)",
+    "dots": "..",
+    "markup": "<b>&amp;{{x}}[red]",
+    "right-to-left": "محمد",
+    "empty": "",
+}
+
+
+MARKS = result()["lessons"]["lesson04_gae"]
+SECRET = secret_of("x")
+
+
+class NoSandbox:
+    """For what needs none."""
+
+    kind, limited = "bwrap", ""
+
+    def __enter__(self) -> None:
+        pass
+
+    __exit__ = close = lambda *_: None
+
+
+def folder_of(texts: dict[str, bytes], folder: Path) -> Path:
+    for name, data in texts.items():
+        path = folder / name / TARGET
+        path.parent.mkdir(parents=True)
+        path.write_bytes(data)
+    return folder
+
+
+def reported(out: Path, submissions: Path | None = None) -> Any:
+    """Reports of all results; each submission has every page of its own, and a row."""
+    rows = batch_rows(out)
+    found = write_reports(out, rows, submissions)
+    assert not found.problems
+    assert len(read_csv(out / "gradebook.csv")) == len(rows) == len(found.sheets)
+    for place in ("report/students", "report/code", "feedback/students", "gradescope", "junit"):
+        assert len(list((out / place).iterdir())) == len(rows), place
+    for page in (*out.glob("report/*/*.html"), *out.glob("report/*.html")):
+        check_page(page)
+    return found
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("kind", [*DEEP, "other"])
+def test_any_text_is_read_compared_and_shown(tmp_path: Path, kind: str):
+    texts = TEXTS
+    if kind in DEEP:
+        texts = {f"{n}": f"{SOURCE}\n\ndef f(x):\n    return {DEEP[kind](n)}\n".encode() for n in DEPTHS}
+    folder = folder_of({**texts, "honest": SOURCE.encode()}, tmp_path / "in")
+    results = []
+    for one in find(folder):
+        found = read_submission(one)
+        assert found.files[TARGET] == (folder / one.student / TARGET).read_bytes(), found.notes
+        assert len(found.content) == 64
+        lessons = {"lesson04_gae": {**MARKS, "unloaded": {}}}
+        results.append(Grader(cast(Any, NoSandbox()), SECRET, "", {}).result(found, lessons, 0.0))
+        assert (results[-1]["files"][0]["cut"] > 0) == (one.student == "many-lines")
+    reported(put(tmp_path / "out", *results), folder)
+
+
+def test_a_text_is_decoded_as_python_does(tmp_path: Path):
+    """In each codec that Python has, and with the tricks by which a comment becomes code, it is the text that runs."""
+    body = 'x = 1\n# +AAo-y = 2\n# \\u000az = 3\nname = "äßあ"\n'
+    texts = {}
+    for codec in sorted({*encodings.aliases.aliases.values(), "nothing_like_it"}):
+        head = f"# coding: {codec}\n".encode()
+        for data in (body.encode("utf-8"), body.encode("latin-1", "replace"), body.encode("ascii", "replace")):
+            texts[f"{codec} {len(texts)}"] = head + data
+    tricky = b"# coding: raw_unicode_escape\n# \\u000az = 3\n"
+    for number, head in enumerate(
+        (b"# \xff\n", b"#\r", b"\r\n", b"\xef\xbb\xbf", b"#\r#\r", b"\f\n", b"x = 1\r", b"'\n")
+    ):
+        texts[f"tricky {number}"] = head + tricky
+    loaded = 0
+    for name, data in texts.items():
+        text, strange = text_of(data), strange_encoding(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                runs = ast.dump(ast.parse(data))
+            except (SyntaxError, ValueError, LookupError):
+                continue
+            loaded += 1
+            assert ast.dump(ast.parse(text)) == runs, name
+            assert not ("'y'" in runs or "'z'" in runs) or strange, name
+    assert loaded > 100
+    assert not any(map(strange_encoding, (b"", b"# coding: latin-1\n", b"# -*- coding: cp1252 -*-\n", b"# vim: no\n")))
+    folder = folder_of({"ann": b"# coding: utf-7\n# +AAo-x = 1\n", "bob": b"# coding: cp932\n"}, tmp_path)
+    assert [[doubt.kind for doubt in read_submission(one).doubts] for one in find(folder)] == [[ENCODING], []]
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("system", ["folder", "Canvas", "Moodle", "repository", "Gradescope"])
+def test_any_name_is_in_every_report(tmp_path: Path, system: str):
+    form = {"Canvas": "{}_1_2{}_hw.zip", "Moodle": "{}_2{}_assignsubmission_file"}.get(system, "{}")
+    names = [form.format(name, number) for number, name in enumerate(NAMES.values())]
+    results = [result(name, system=system, exported=[name], aliases=[name]) for name in names]
+    out = put(tmp_path / "out", *results)
+    found = reported(out)
+    assert {sheet.student for sheet in found.sheets} == set(names)
+    assert len(read_csv(out / "canvas.csv")) == len(names) + 1 and len(read_csv(out / "moodle.csv")) == len(names)
+    if system in ("Canvas", "Moodle"):
+        with zipfile.ZipFile(out / f"feedback/{system.lower()}.zip") as archive:
+            assert archive.testzip() is None and len(set(archive.namelist())) == len(names)
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
+def test_a_submission_of_any_name_is_read(tmp_path: Path, name: str):
+    """As a folder, as a zip, and inside of a zip."""
+    try:
+        folder_of({name: SOURCE.encode()}, tmp_path / "in") if name not in ("", "..") else (tmp_path / "in").mkdir()
+        with zipfile.ZipFile(tmp_path / "in" / f"{name[:100]}.zip", "w") as archive:
+            archive.writestr(f"{name}/{TARGET}".encode("utf-8", "replace").decode(), SOURCE)
+    except (OSError, ValueError):
+        pytest.skip("no file can be called so here")
+    for one in find(tmp_path / "in"):
+        found = read_submission(one)
+        assert found.status in ("graded", "empty") and found.file_name.isascii() and len(found.content) == 64
+        assert len(os.fsencode(f".{found.file_name}.json.1234567.tmp")) < 256
+
+
+def test_the_grader_fails_at_one_and_marks_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """It says at whom: each fault of ours on somebody's text ends here."""
+
+    def grade(grader: Any, submission: Any) -> dict[str, Any]:
+        if submission.student == "Bob Roe":
+            raise RecursionError("\ud800" * 999)
+        return grader.result(submission, {}, 0.0)
+
+    monkeypatch.setattr(batches, "Sandbox", lambda *_: NoSandbox())
+    monkeypatch.setattr(batches.Grader, "grade", grade)
+    folder = folder_of(dict.fromkeys(("ann", "Bob Roe", "cem"), SOURCE.encode()), tmp_path / "in")
+    asked = Batch("bwrap", SECRET, 1, Limits(), everything())
+    rows = grade_folder(folder, tmp_path / "out", asked)
+    assert {row.student: row.status for row in rows} == {"ann": "graded", "Bob Roe": "grader-error", "cem": "graded"}
+    assert "Bob Roe: grader error: RecursionError" in capsys.readouterr().err
+    found = write_reports(tmp_path / "out", rows, folder, secret=asked.secret)
+    assert {sheet.student: sheet.mark for sheet in found.sheets} == {"ann": 0, "Bob Roe": None, "cem": 0}
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_page_that_cannot_be_written_is_named_and_the_others_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write = pages.pages.write_student
+
+    def fails(folder: Path, sheet: Any, title: str) -> Path:
+        if sheet.student == "bob":
+            raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+        return write(folder, sheet, title)
+
+    monkeypatch.setattr(pages.pages, "write_student", fails)
+    out = put(tmp_path, result("ann"), result("bob"), result("cem"))
+    found = write_reports(out, batch_rows(out), None)
+    assert len(list((out / "report/students").iterdir())) == 2
+    assert len(found.problems) == 1 and found.problems[0].startswith("bob: its page could not be written: Unicode")
+    assert "a report is missing" in (out / "report/index.html").read_text("utf-8")
