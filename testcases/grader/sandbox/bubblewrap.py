@@ -4,9 +4,11 @@ No network, own processes, an empty environment, read-only mounts of the interpr
 """
 
 import os
+import re
 import shlex
 import shutil
 import site
+import stat
 import subprocess
 import sys
 import sysconfig
@@ -21,11 +23,28 @@ from .limits import Limits
 
 INSTALL = (
     "expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
-    "{why}. Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap. "
-    "Elsewhere (macOS, Windows) use a Linux container or machine. Inside a container bwrap needs user namespaces "
-    "(docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). To grade only your own code "
-    "without any protection: make check SANDBOX=none"
+    "{why}. {advice}. To grade only your own code without any protection: make check SANDBOX=none"
 )
+TO_INSTALL = (
+    "Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap. Elsewhere "
+    "(macOS, Windows) use a Linux container or machine"
+)
+ADVICE = {
+    "No permissions to create new namespace|Creating new namespace failed|Failed RTM_NEWADDR|setting up uid map": (
+        "What is missing here are user namespaces. In a container: docker run --security-opt seccomp=unconfined "
+        "--security-opt apparmor=unconfined. On Ubuntu from 23.10 on: "
+        "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    ),
+    "Can't mount proc": (
+        "What is missing here is a whole /proc, parts of which a container hides. Docker: --security-opt "
+        "systempaths=unconfined; podman: --security-opt unmask=ALL"
+    ),
+}
+"""What bwrap says -> what is missing, and what gives it."""
+SYS_ADMIN, SETUID = 21, 7
+"""Numbers of capabilities: to mount something, and to become another user."""
+INSIDE = "1000"
+"""Who a root without rights to mount is in the sandbox: the kernel lets nobody map root twice."""
 WORKER_USERS = range(61_184, 65_280)
 """As root: the users that workers become, another one in each process of the grader."""
 WRITABLE = ("/tmp", "/home")
@@ -51,26 +70,9 @@ class NoSandbox(Exception):
 
 def command_line(command: list[str], course: list[tuple[str, str]], limits: Limits, nested: bool = True) -> list[str]:
     """The command line that runs `command` in a sandbox which shows `course` (pairs of source and place)."""
-    binds = [(path, path) for path in interpreter_folders()] + course
-    prelude: list[str] = []
-    if os.geteuid() == 0:
-        # Another user may not reach the folders (an interpreter below /root): bind them where it can, as root, first.
-        lines = ["mount -t tmpfs -o mode=755 tmpfs /mnt"]
-        for number, (source, _) in enumerate(binds):
-            quoted, place = shlex.quote(source), f"/mnt/{number}"
-            if os.path.isdir(source):
-                lines.append(f"mkdir {place} && mount --rbind {quoted} {place}")
-            else:
-                lines.append(f"touch {place} && mount --bind {quoted} {place}")
-        binds = [(f"/mnt/{number}", place) for number, (_, place) in enumerate(binds)]
-        user = str(WORKER_USERS[os.getpid() % len(WORKER_USERS)])
-        prelude = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
-        prelude += [" && ".join(lines) + ' && exec "$@"', "sh"]
-        prelude += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
-    prelude += ["prlimit", "--core=0", f"--fsize={limits.file_mb * 2**20}", "--nofile=1024"]
-    if os.geteuid() == 0:
-        prelude += [f"--nproc={limits.processes + 256}"]
+    prelude, binds, mapped = _as_worker([(path, path) for path in interpreter_folders()] + course, limits)
     box = ["bwrap", "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    box += mapped
     box += ["--clearenv", *(word for key, value in ENVIRONMENT.items() for word in ("--setenv", key, value))]
     box += [] if nested else ["--disable-userns"]
     for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
@@ -86,6 +88,47 @@ def command_line(command: list[str], course: list[tuple[str, str]], limits: Limi
     for place in (*installed(), *beside_the_interpreter()):
         box += ["--tmpfs", place]
     return [*prelude, *box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--", *command]
+
+
+def _as_worker(binds: list[tuple[str, str]], limits: Limits) -> tuple[list[str], list[tuple[str, str]], list[str]]:
+    """What stands before bwrap, so that nobody with rights runs it; where the folders are then; more options of it."""
+    bounds = ["prlimit", "--core=0", f"--fsize={limits.file_mb * 2**20}", "--nofile=1024"]
+    if os.geteuid() != 0:
+        return bounds, binds, []
+    user = str(WORKER_USERS[os.getpid() % len(WORKER_USERS)])
+    leave = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs", *bounds]
+    leave += [f"--nproc={limits.processes + 256}"]
+    if not _capable(SYS_ADMIN):
+        # Root of a container, who may mount nothing: the way of an ordinary user, and as one if that can read all.
+        if _capable(SETUID) and all(is_open(source) for source, _ in binds):
+            return leave, binds, []
+        return bounds, binds, ["--uid", INSIDE, "--gid", INSIDE]
+    # Another user may not reach the folders (an interpreter below /root): bind them where it can, as root, first.
+    lines = ["mount -t tmpfs -o mode=755 tmpfs /mnt"]
+    for number, (source, _) in enumerate(binds):
+        quoted, place = shlex.quote(source), f"/mnt/{number}"
+        if os.path.isdir(source):
+            lines.append(f"mkdir {place} && mount --rbind {quoted} {place}")
+        else:
+            lines.append(f"touch {place} && mount --bind {quoted} {place}")
+    bound = [(f"/mnt/{number}", place) for number, (_, place) in enumerate(binds)]
+    first = ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(lines) + ' && exec "$@"', "sh"]
+    return [*first, *leave], bound, []
+
+
+def _capable(number: int) -> bool:
+    """Whether this process has a capability. Root of a container lacks most of them."""
+    text = Path("/proc/self/status").read_text("ascii", "replace")
+    return bool(int(text.partition("CapEff:")[2].split()[0], 16) >> number & 1)
+
+
+def is_open(path: str) -> bool:
+    """Whether every user can come there and read it."""
+    place = Path(os.path.realpath(path))
+    wanted = stat.S_IROTH | (stat.S_IXOTH if place.is_dir() else 0)
+    return place.stat().st_mode & wanted == wanted and all(
+        above.stat().st_mode & stat.S_IXOTH for above in place.parents
+    )
 
 
 def interpreter_folders() -> list[str]:
@@ -147,18 +190,19 @@ def check_bubblewrap() -> None:
         missing = [name for name in ("bwrap", "prlimit", "setpriv", "unshare") if not shutil.which(name)]
         if "bwrap" not in missing:
             done = _try(["true"], nested=False)
-            why = "" if done.returncode == 0 else f" (it says: {done.stderr.strip()[-200:]})"
+            why = "" if done.returncode == 0 else f" (it says: {done.stderr.strip()[:300]})"
         elif sys.platform != "linux":
             why = f" (this is {sys.platform})"
         _probe["why"] = why if not missing else f"{why} (missing: {', '.join(missing)})"
-    if _probe["why"]:
-        raise NoSandbox(INSTALL.format(why=_probe["why"]))
+    if why := str(_probe["why"]):
+        advice = next((advice for said, advice in ADVICE.items() if re.search(said, why)), TO_INSTALL)
+        raise NoSandbox(INSTALL.format(why=why, advice=advice))
 
 
 def nested_works() -> bool:
-    """Whether namespaces can be made inside bwrap."""
+    """Whether namespaces can be made inside bwrap, with a /proc of their own."""
     if "nested" not in _probe:
-        script = "unshare --user --map-current-user --mount --pid --ipc --net --uts --fork true"
+        script = "unshare --user --map-current-user --mount --pid --mount-proc --ipc --net --uts --fork true"
         _probe["nested"] = _try(["sh", "-c", script], nested=True).returncode == 0
     return bool(_probe["nested"])
 

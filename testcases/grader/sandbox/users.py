@@ -13,7 +13,7 @@ from pathlib import Path
 
 from testcases.harness.catalog import ROOT
 
-from .bubblewrap import WORKER_USERS, installed, interpreter_folders
+from .bubblewrap import WORKER_USERS, installed, interpreter_folders, is_open
 
 USERS = 16
 """Of one process of the grader: each worker is another one than the last."""
@@ -33,7 +33,7 @@ NOTHING = "this code could have changed its own marks, and everything else on th
 
 def users() -> list[int]:
     """The users that this process's workers become; none where that is not possible."""
-    if not hasattr(os, "geteuid") or os.geteuid() != 0 or not all(map(_is_open, interpreter_folders())):
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or not all(map(is_open, interpreter_folders())):
         return []
     first = os.getpid() * USERS % len(WORKER_USERS)
     return list(WORKER_USERS[first : first + USERS])
@@ -41,7 +41,7 @@ def users() -> list[int]:
 
 def said() -> str:
     """What protects the instructor from a submission, and what does not."""
-    readable = [name for name in PRIVATE if (ROOT / name).exists() and _is_open(str(ROOT / name))]
+    readable = [name for name in PRIVATE if (ROOT / name).exists() and is_open(str(ROOT / name))]
     if not users():
         return NOTHING
     if readable:
@@ -51,7 +51,7 @@ def said() -> str:
 
 def open_copy(folder: Path) -> Path | None:
     """Where every user can read the folder, a copy of it if need be: then it is the caller's to remove."""
-    if _is_open(str(folder)):
+    if is_open(str(folder)):
         return None
     copy = Path(tempfile.mkdtemp(prefix=f"ppo-course-{os.getpid()}-"))
     shutil.copytree(folder, copy / "course", symlinks=True)
@@ -78,12 +78,3 @@ def reopen(before: dict[Path, int]) -> None:
         if folder.exists():
             folder.chmod(mode)
     (CLOSED / f"{os.getpid()}.json").unlink(missing_ok=True)
-
-
-def _is_open(path: str) -> bool:
-    """Whether every user can come there and read it."""
-    place = Path(os.path.realpath(path))
-    wanted = stat.S_IROTH | (stat.S_IXOTH if place.is_dir() else 0)
-    return place.stat().st_mode & wanted == wanted and all(
-        above.stat().st_mode & stat.S_IXOTH for above in place.parents
-    )

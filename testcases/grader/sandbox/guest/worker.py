@@ -245,8 +245,10 @@ class _LessonZygote:
             ready = watcher.poll(100)
             if ready:
                 break
-            if _memory(processes()) > limit:
-                memory = True
+            found = processes()
+            memory = _memory(found) > limit
+            # The kernel counts the processes of every user but root, which a container may have mapped to another.
+            if memory or len(found) > self.config["limits"]["processes"]:
                 break
         with contextlib.suppress(OSError):
             os.kill(worker, signal.SIGKILL if memory or all(fd != handle for fd, _ in ready) else 0)

@@ -73,8 +73,9 @@ def test_the_array_grades_every_part_once():
 def test_the_container_holds_what_grading_needs():
     text = re.sub(r"\\\n", " ", (READY / "Containerfile").read_text("utf-8"))
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    known = {"FROM", "RUN", "WORKDIR", "COPY", "ENTRYPOINT", "CMD"}
+    known = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"}
     assert lines[0][0] == "FROM" and {line[0] for line in lines} == known
+    assert ["USER", "1000:1000"] in lines
     copied = {name for line in lines if line[0] == "COPY" for name in line[1:-1]}
     assert all((ROOT / name).exists() for name in copied) and copied >= set(gradescope.CARRIED)
 
