@@ -106,8 +106,9 @@ test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change la
 progress: $(READY) ## How far you are, lesson by lesson
 	@$(BIN)/python -m testcases.harness.student.progress
 
-watch: $(READY) ## Run a lesson at each save; n: next hint, h: text, q: quit [LESSON=4]
-	@$(BIN)/python -m testcases.harness.student.watching.watch $(LESSON)
+watch: $(READY) ## Run a lesson's tests at each save, until Ctrl-C [LESSON=4]
+	@test -n '$(LESSON)' || { echo 'error: expected a lesson, got none; run: make watch LESSON=4'; exit 1; }
+	@$(BIN)/watchfiles --filter python '$(BIN)/python -m pytest $(wildcard testcases/lesson$(shell printf %02d '$(LESSON)')_*)' tutorial
 
 contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
 	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"

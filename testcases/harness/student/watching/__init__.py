@@ -1,4 +1,4 @@
-"""`make watch`, breakpoints and the debugger."""
+"""Breakpoints and the debugger."""
 
 from typing import TYPE_CHECKING
 
