@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from accelerate.utils import DistributedType
 
+from ppo_by_hand.core.processes import check_configuration
 from solutions.lesson07_actor_critic import reference_mode, response_logits
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course import scaling_run
@@ -169,6 +172,16 @@ def test_a_batch_smaller_than_the_number_of_processes(monkeypatch: pytest.Monkey
     monkeypatch.setattr("accelerate.Accelerator.num_processes", 3)
     with pytest.raises(ValueError, match="expected a prompt for each process, got batch_size 2 and 3"):
         scaling_run.make_trainer(batch_size=2)
+
+
+def test_fsdp_of_version_1_is_refused():
+    """Its weights could not be gathered for a rollout, or for a checkpoint."""
+    state = SimpleNamespace(fsdp_plugin=SimpleNamespace(fsdp_version=1))
+    found = {"distributed_type": DistributedType.FSDP, "num_processes": 2, "gradient_accumulation_steps": 1}
+    with pytest.raises(ValueError, match="expected FSDP of version 2.*got version 1; set fsdp_version: 2"):
+        check_configuration(SimpleNamespace(state=state, **found))
+    state.fsdp_plugin.fsdp_version = 2
+    check_configuration(SimpleNamespace(state=state, **found))
 
 
 def test_gradient_checkpointing_changes_no_number():
