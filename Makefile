@@ -60,15 +60,20 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2
   { echo "error: expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1 || true); install it and run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }; \
   $(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || \
   { echo "error: this Python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) and run make again"; exit 1; }
-INSTALL = $(CHECK_PYTHON); $(PYTHON) testcases/install.py
+# An environment without its mark of being ready was left by an interrupted installation: it is made anew.
+INSTALL = $(CHECK_PYTHON); test -f $(1)/.ready || $(PYTHON) -m venv --clear $(1); rm -f $(1)/.ready; \
+  $(1)/bin/python -m pip install --disable-pip-version-check --no-input $(2) || \
+  { echo "error: pip could not fill $(1), and its last lines above say why. It needs a package index (behind a proxy: HTTPS_PROXY=http://host:port) and 2 GB in $(1); run make again afterwards"; exit 1; }; \
+  touch $(1)/.ready
 
 $(READY): requirements.lock
-	@$(INSTALL) $(VENV) requirements.lock
-	@touch $(READY)
+	@echo "installing what the course needs into $(VENV), once"
+	@$(call INSTALL,$(VENV),-r requirements.lock)
 
 # Apart, since the exercises and the demo need neither a browser nor the book.
 $(LAB_READY): requirements-lab.lock $(READY)
-	@$(INSTALL) $(VENV) requirements-lab.lock --constraints requirements.lock --what 'JupyterLab and Sphinx'
+	@echo "installing JupyterLab and Sphinx into $(VENV), once"
+	@$(call INSTALL,$(VENV),-c requirements.lock -r requirements-lab.lock)
 	@touch $(LAB_READY)
 
 CHECK_STACK = test -f '$(STACK)/apps/__init__.py' || \
@@ -182,15 +187,8 @@ book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catal
 	@$(if $(TO),$(BIN)/python -m book.translate '$(TO)')
 
 $(BENCH_READY): testcases/benchmarks/trl.lock
-	@$(INSTALL) $(BENCH_VENV) testcases/benchmarks/trl.lock --first torch --what 'TRL, to compare with,'
-	@touch $(BENCH_READY)
-
-# Apart, since Accelerate and transformers import DeepSpeed wherever it is, and it compiles a library at its first start.
-zero: ## Lesson 11's trainer under DeepSpeed's ZeRO-2 on the CPU, in an environment of its own
-	@echo "make zero: installs DeepSpeed into $(ZERO_VENV) (once), then one and two processes; a few minutes"
-	@$(CHECK_PYTHON); test -x $(ZERO_VENV)/bin/python || $(PYTHON) -m venv $(ZERO_VENV)
-	@DS_BUILD_OPS=0 $(ZERO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock '.[course,test,deepspeed]'
-	@OMP_NUM_THREADS=1 $(ZERO_VENV)/bin/python -m pytest testcases/course/zero_test.py --subject=solutions -rs
+	@echo "installing TRL, to compare with, into $(BENCH_VENV), once"
+	@$(call INSTALL,$(BENCH_VENV),-r testcases/benchmarks/trl.lock)
 
 bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 and the bare passes
 	@echo "make bench: the trainer beside TRL's; about four minutes on two idle cores"
