@@ -73,14 +73,14 @@ class Training:
     def run(self, patches: Iterable[Patch] = (), seed: int = 0, **changed: Any) -> Run:
         """A whole run, in which functions of the lessons may be exchanged for wrong ones."""
         steps: list[dict[str, float]] = []
-        original = self.lessons.ppo.PPOTrainer.optimiser_step
+        original = self.lessons.ppo.PPOTrainer.optimizer_step
 
         def watched(trainer: Any, minibatch: Any) -> dict[str, float]:
             steps.append(original(trainer, minibatch))
             return steps[-1]
 
         with ExitStack() as patched, redirect_stderr(io.StringIO()) as warnings:
-            for owner, name, new in ((self.lessons.ppo.PPOTrainer, "optimiser_step", watched), *patches):
+            for owner, name, new in ((self.lessons.ppo.PPOTrainer, "optimizer_step", watched), *patches):
                 patched.enter_context(patch.object(owner, name, new))
             torch.manual_seed(seed)
             history = self.trainer(seed=seed, **changed).train(language.all_prompts())

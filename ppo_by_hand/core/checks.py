@@ -128,7 +128,7 @@ def policy_moves(history: Sequence[Metrics]) -> str | None:
         return None  # only the critic learns
     if not math.isfinite(metrics.get("grad_norm", 0.0)):
         return None  # a step that float16's scaler has skipped
-    if metrics.get("optimiser_steps", 0.0) < 2 or abs(metrics.get("ratio_max", 0.0) - 1.0) > ROUNDING:
+    if metrics.get("optimizer_steps", 0.0) < 2 or abs(metrics.get("ratio_max", 0.0) - 1.0) > ROUNDING:
         return None
     return "the ratio stayed 1 in all steps: frozen weights, a detached loss, or old log-probs that are made anew"
 

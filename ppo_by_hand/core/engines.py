@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-Optimise = Callable[[Any, Any], dict[str, float]]
+Optimize = Callable[[Any, Any], dict[str, float]]
 
 
 class SamplerGap:
@@ -70,15 +70,15 @@ def widened(parts: list[Tensor], width: int) -> Tensor:
     return torch.cat([pad(part, (0, width - part.shape[1])) for part in parts])
 
 
-def with_importance_weights(optimise: Optimise) -> Optimise:
+def with_importance_weights(optimize: Optimize) -> Optimize:
     """The same method of the trainer, with the tokens of a rollout weighted: w min(r A, clip(r) A) for w > 0."""
 
-    @functools.wraps(optimise)
+    @functools.wraps(optimize)
     def wrapped(trainer: Any, buffer: Any) -> dict[str, float]:
         gap: SamplerGap | None = getattr(trainer, "sampler_gap", None)
         if gap is not None and gap.weights is not None:
             (rollout,) = buffer._stored
             buffer._stored = [replace(rollout, advantages=rollout.advantages * gap.weights)]
-        return optimise(trainer, buffer)
+        return optimize(trainer, buffer)
 
     return wrapped

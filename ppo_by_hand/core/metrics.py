@@ -81,4 +81,4 @@ def weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, f
 def merged(steps: list[dict[str, float]]) -> dict[str, float]:
     """Statistics of an update from those of its optimizer steps."""
     found = weighted(steps, [1 / len(steps)] * len(steps))
-    return found | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}
+    return found | {"first_ratio_max": steps[0]["ratio_max"], "optimizer_steps": float(len(steps))}

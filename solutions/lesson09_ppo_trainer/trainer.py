@@ -5,8 +5,8 @@
         ref_log_probs, values, scores = reference, critic, reward model             lesson 8
         rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   lesson 6
         advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
-        for each epoch, for each minibatch:                                         optimise
-            for each microbatch: loss, backward; then clip the gradient, step       optimiser_step
+        for each epoch, for each minibatch:                                         optimize
+            for each microbatch: loss, backward; then clip the gradient, step       optimizer_step
                 ratio = exp(new log_probs - log_probs)                              compute_loss
                 loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
         adapt kl_coef to its target                                                 lesson 6
@@ -201,7 +201,7 @@ class PPOTrainer(WithCollector):
         buffer = ExperienceBuffer()
         buffer.append(experience)
         self._set_learning_rate()
-        metrics |= self.optimise(buffer)
+        metrics |= self.optimize(buffer)
         buffer.clear()
         self.kl_controller.update(metrics["kl"], len(experience))
         self.updates_done += 1
@@ -224,7 +224,7 @@ class PPOTrainer(WithCollector):
         return generate(policy, *encoded, **self.config.sampling(), generator=self.sampling)
 
     @with_importance_weights  # given: with config.importance_cap
-    def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
+    def optimize(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
         Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough. NaN
@@ -235,20 +235,20 @@ class PPOTrainer(WithCollector):
 
         Returns:
             Means over the optimizer steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
-            the first step alone (it is 1: nothing has moved yet), and `optimiser_steps`, their number.
+            the first step alone (it is 1: nothing has moved yet), and `optimizer_steps`, their number.
         """
         # region solution
         config = self.config
         steps: list[dict[str, float]] = []
         for _ in range(config.num_epochs):
             for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):
-                steps.append(self.optimiser_step(minibatch))
+                steps.append(self.optimizer_step(minibatch))
                 if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
                     return _merge(steps)
         return _merge(steps)
         # endregion
 
-    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
+    def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
         """Add up the gradients of the microbatches, clip their norm, step once, clear the gradients.
 
         Each microbatch has a forward and a backward pass of its own: memory is that of one. Its loss is weighted by its

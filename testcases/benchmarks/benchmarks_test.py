@@ -20,7 +20,7 @@ def test_every_response_of_a_workload_has_all_its_tokens():
     experience = trained._collect(SMALL.prompts(SMALL.batch))
     assert experience.mask.shape == (8, 5) and experience.mask.all() and experience.attention_mask.all()
     metrics = trained.training_step(SMALL.prompts(SMALL.batch))
-    assert metrics["optimiser_steps"] == SMALL.epochs * SMALL.minibatches
+    assert metrics["optimizer_steps"] == SMALL.epochs * SMALL.minibatches
 
 
 def test_a_stock_gpt2_is_the_same_function():

@@ -47,7 +47,7 @@ def main() -> None:
     trainer, relay = make_trainer(work), Relay()
     trainer.collector.generate = relay.timed("generation", trainer.collector.generate)
     trainer.collector.evaluate = relay.timed("scoring", trainer.collector.evaluate)
-    trainer.optimise = relay.timed("update", trainer.optimise)
+    trainer.optimize = relay.timed("update", trainer.optimize)
     relay.wait()
     trainer.train(work.prompts(), lambda _: relay.update_done())
 

@@ -115,7 +115,7 @@ def make_trainer(work: Workload, folder: str) -> PPOTrainer:
 def time_the_phases(trainer: PPOTrainer, relay: Relay) -> None:
     """Generation is one function; scoring lasts from its end to the first minibatch, which ends the first `accumulate`.
 
-    The rest of an update, up to the relay's next answer, is the optimisation.
+    The rest of an update, up to the relay's next answer, is the optimization.
     """
     generate, accumulate = ppo_trainer.batch_generation, trainer.accelerator.accumulate
     generated_at: list[float] = []

@@ -95,7 +95,7 @@ def start(name: str, work: Workload) -> Child:
 
 
 def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
-    """Mean update of a round; what is left of its wall clock beside the timed phases is TRL's optimisation."""
+    """Mean update of a round; what is left of its wall clock beside the timed phases is TRL's optimization."""
     mean = {key: sum(sample.get(key, 0.0) for sample in samples) / len(samples) for key in ("wall", "cpu", *PHASES)}
     mean["update"] = mean["update"] or mean["wall"] - mean["generation"] - mean["scoring"]
     return mean

@@ -1,4 +1,4 @@
-"""What is timed: one shape of models, batch and optimisation, built alike in both virtual environments."""
+"""What is timed: one shape of models, batch and optimization, built alike in both virtual environments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADAM_EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class Workload:
-    """One PPO update: sizes of the models, of the batch and of its optimisation.
+    """One PPO update: sizes of the models, of the batch and of its optimization.
 
     No row ever stops or is padded: the stop token and the pad token both have the number `vocab_size`, one past
     the last token that the policy can write. So both trainers do the same work for the same number of tokens.

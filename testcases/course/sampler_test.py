@@ -196,8 +196,8 @@ def test_each_token_counts_with_its_truncated_importance_weight(kind):
     settings = LARGER | {"recompute_log_probs": True, "importance_cap": 1.02, "batch_size": 5, "value_coef": 0.0}
     run = trainer_with(rounding(0.05), kind, **settings)
     seen = []
-    step = run.optimiser_step
-    run.optimiser_step = lambda minibatch: seen.append(minibatch) or step(minibatch)
+    step = run.optimizer_step
+    run.optimizer_step = lambda minibatch: seen.append(minibatch) or step(minibatch)
     collected = []
     collect = run._collect
     run._collect = lambda prompts: collected.append(collect(prompts)) or collected[0]

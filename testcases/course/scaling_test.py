@@ -63,7 +63,7 @@ def test_two_processes_make_the_update_of_one(case: str, two_processes: list[dic
     if case == "skipped steps":
         assert alone["metrics"][0]["skipped_share"] == 0.75
     if case == "whitened rewards, stopped early":
-        assert alone["metrics"][0]["optimiser_steps"] < 4
+        assert alone["metrics"][0]["optimizer_steps"] < 4
 
 
 @pytest.fixture(scope="module")

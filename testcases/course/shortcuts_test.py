@@ -140,7 +140,7 @@ def steps(trainer: PPOTrainer, experience: Experience, size: int | None) -> torc
         lambda *_: handed.append(torch.cat([parameter.grad.flatten().clone() for parameter in parameters]))
     )
     before = [parameter.detach().clone() for parameter in parameters]
-    trainer.optimiser_step(experience)
+    trainer.optimizer_step(experience)
     keep.remove()
     with torch.no_grad():
         for parameter, old in zip(parameters, before, strict=True):
@@ -185,7 +185,7 @@ def test_an_update_reads_each_response_once(trainer):
     written = []
     generate_responses = trainer.generate_responses
     trainer.generate_responses = lambda prompts: written.append(generate_responses(prompts)) or written[-1]
-    steps = trainer.training_step(PROMPTS)["optimiser_steps"]
+    steps = trainer.training_step(PROMPTS)["optimizer_steps"]
     tokens = written[0].responses.shape[1]
     assert len(written) == 1
     assert passes == {"policy": tokens + steps, "critic": 1 + steps, "reference": 1, "reward": 1}

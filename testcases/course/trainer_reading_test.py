@@ -65,7 +65,7 @@ def test_an_update_calls_seven_functions_of_the_file_and_none_above_its_caller()
             above.add(caller.f_code.co_firstlineno)
 
     one_update(watch)
-    assert {"training_step", "generate_responses", "optimise", "optimiser_step", "compute_loss"} < set(calls)
+    assert {"training_step", "generate_responses", "optimize", "optimizer_step", "compute_loss"} < set(calls)
     assert len(calls) <= 7, sorted(calls)
     assert not any(calls.values()), calls
 

@@ -38,7 +38,7 @@ HEALTHY = {
     "max_grad_norm": 1.0,
     "skipped_share": 0.0,
     "first_ratio_max": 1.0,
-    "optimiser_steps": 8.0,
+    "optimizer_steps": 8.0,
 }
 FAULTY = {
     "nan": (checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:"),

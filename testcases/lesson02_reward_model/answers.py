@@ -549,7 +549,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         "        rejected = model(batch.rejected_ids, batch.rejected_mask)\n"
         "    loss = pairwise_loss(chosen, rejected)",
     )
-    """loss and accuracy are measured after the step, on pairs it has just learned: too optimistic"""
+    """loss and accuracy are measured after the step, on pairs it has just learned: both look too good"""
     only_the_last_step_reported = edit("return history", "return history[-1:]")
     """only the last step is recorded: return one dict per step"""
     history_of_tensors = edit("loss.item()", "loss.detach()", ".item()}", "}")

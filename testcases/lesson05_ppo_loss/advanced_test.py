@@ -89,7 +89,7 @@ def test_compute_ppo_loss_on_policy_has_the_gradient_of_reinforce():
 
 
 def test_compute_ppo_loss_is_the_larger_of_both_losses():
-    # Token by token: never more optimistic than the clipped or the unclipped loss.
+    # Token by token: never lower than the clipped or the unclipped loss.
     log_probs, old_log_probs, advantages = policy_terms(12)
     ratio = torch.exp(log_probs - old_log_probs)
     free, held = -ratio * advantages, -ratio.clamp(0.6, 1.4) * advantages

@@ -11,8 +11,8 @@ from testcases.harness import call, examples_of, named_cases, scenario, worth
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
-STEP = scenario("real_step_of", of=PPOTrainer.optimiser_step)
-EPOCHS = scenario("epochs_of", of=PPOTrainer.optimise)
+STEP = scenario("real_step_of", of=PPOTrainer.optimizer_step)
+EPOCHS = scenario("epochs_of", of=PPOTrainer.optimize)
 UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
 RUN = scenario("run_of", of=PPOTrainer.train)
 SAVED = scenario("saved_of", of=PPOTrainer.save_checkpoint)
@@ -25,8 +25,8 @@ CLIPPED_BY_HAND = 1e-5
 
 
 @worth(2)
-def test_optimiser_step_agrees_with_the_reference():
-    for answer in examples_of(PPOTrainer.optimiser_step):
+def test_optimizer_step_agrees_with_the_reference():
+    for answer in examples_of(PPOTrainer.optimizer_step):
         answer.matches_reference(atol=CLIPPED_BY_HAND)
 
 
@@ -118,7 +118,7 @@ def test_compute_loss_gradient_is_the_slope_of_the_loss():
 @pytest.mark.parametrize("size", [1, 2, 3, None])
 @pytest.mark.parametrize("norm", [0.1, 1000.0])
 @worth(3)
-def test_optimiser_step_on_real_losses_does_not_depend_on_the_microbatches(size, norm):
+def test_optimizer_step_on_real_losses_does_not_depend_on_the_microbatches(size, norm):
     tables = {name: TABLES[name] for name in ("actor", "critic")}
     options = {**NUMBERS, "learning_rate": 0.3, "adam_epsilon": 0.2, "max_grad_norm": norm}
     whole = call(STEP, **tables, **batch(), **options).value
@@ -128,7 +128,7 @@ def test_optimiser_step_on_real_losses_does_not_depend_on_the_microbatches(size,
     answer.matches_reference(atol=CLIPPED_BY_HAND)
 
 
-def test_optimiser_step_on_a_broken_loss_moves_nothing():
+def test_optimizer_step_on_a_broken_loss_moves_nothing():
     broken = batch()
     broken["log_probs"] = broken["log_probs"].clone()
     broken["log_probs"][1, 0] = math.nan
@@ -138,7 +138,7 @@ def test_optimiser_step_on_a_broken_loss_moves_nothing():
 
 @pytest.mark.parametrize("sizes", [(1,), (5,), (2, 3), (3, 1, 4)], ids=str)
 @pytest.mark.parametrize("seed", [0, 3])
-def test_optimise_of_any_buffer(sizes, seed):
+def test_optimize_of_any_buffer(sizes, seed):
     script = {"approx_kl": normal(9).abs(), "ratio_max": normal(9, seed=2), "policy_loss": normal(9, seed=3)}
     settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": max(2, sum(sizes)), "seed": seed}
     call(EPOCHS, sizes=sizes, **script, **settings).matches_reference()

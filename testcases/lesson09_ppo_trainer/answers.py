@@ -123,7 +123,7 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
     """the padding is taken out first, and the losses are written out on one long row"""
 
 
-class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
+class OptimizerStep(Wrong, of="PPOTrainer.optimizer_step"):
     mean_of_microbatch_means = edit("loss * weights[-1]", "loss / len(self._microbatches(minibatch))")
     """each microbatch counts the same: with ragged rows its weight is its share of the minibatch's real tokens"""
     not_weighted_by_real_tokens = edit("int(microbatch.mask.sum()) / tokens", "1 / len(self._microbatches(minibatch))")
@@ -140,7 +140,7 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
         "pieces = self._microbatches(minibatch)\n"
         "if len(pieces) > 1:\n"
         "    shares = [int(piece.mask.sum()) / int(minibatch.mask.sum()) for piece in pieces]\n"
-        "    return _weighted([self.optimiser_step(piece) for piece in pieces], shares)"
+        "    return _weighted([self.optimizer_step(piece) for piece in pieces], shares)"
     )
     """a step is taken after every microbatch: they are parts of one minibatch, and of one step"""
     one_weighted_step_for_each_microbatch = instead("""
@@ -233,7 +233,7 @@ class OptimiserStep(Wrong, of="PPOTrainer.optimiser_step"):
     """one backward for the sum of the losses: until then the graphs of all microbatches are held in memory"""
 
 
-class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
+class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
     clipped_by_hand = edit(
         "float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))",
         "sum(float(one.grad.square().sum()) for one in self._parameters if one.grad is not None) ** 0.5\n"
@@ -371,7 +371,7 @@ class RightOptimiserStep(Right, of="PPOTrainer.optimiser_step"):
     """the norm of the gradients as float32 numbers"""
 
 
-class Optimise(Wrong, of="PPOTrainer.optimise"):
+class Optimize(Wrong, of="PPOTrainer.optimize"):
     same_order_in_every_epoch = edit(
         "for _ in",
         "minibatches = list(buffer.minibatches(config.minibatch_size, self.shuffling))\nfor _ in",
@@ -397,8 +397,8 @@ class Optimise(Wrong, of="PPOTrainer.optimise"):
         "(whole,) = buffer.minibatches(len(buffer), torch.Generator().manual_seed(0))\nfor _ in",
         "for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling)",
         "for rows in torch.randint(len(whole), (len(whole),), generator=self.shuffling).split(config.minibatch_size)",
-        "optimiser_step(minibatch)",
-        "optimiser_step(whole.rows(rows))",
+        "optimizer_step(minibatch)",
+        "optimizer_step(whole.rows(rows))",
     )
     """the rows of each minibatch are drawn with replacement: in an epoch every row comes exactly once"""
     never_stops_early = edit("config.max_update_kl is not None", "False")
@@ -419,7 +419,7 @@ class Optimise(Wrong, of="PPOTrainer.optimise"):
     """first_ratio_max is taken from all steps: it is the first step's alone, which has to be 1"""
 
 
-class RightOptimise(Right, of="PPOTrainer.optimise"):
+class RightOptimize(Right, of="PPOTrainer.optimize"):
     as_one_stream = instead("""
         config, steps = self.config, []
         stream = (
@@ -428,7 +428,7 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
             for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling)
         )
         for minibatch in stream:
-            steps.append(self.optimiser_step(minibatch))
+            steps.append(self.optimizer_step(minibatch))
             if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
                 break
         return _merge(steps)
@@ -439,7 +439,7 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
         steps, epoch, is_far = [], 0, False
         while epoch < self.config.num_epochs and not is_far:
             for minibatch in buffer.minibatches(self.config.minibatch_size, generator=self.shuffling):
-                step = self.optimiser_step(minibatch)
+                step = self.optimizer_step(minibatch)
                 steps.append(step)
                 is_far = step["approx_kl"] > limit
                 if is_far:
@@ -448,7 +448,7 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
         means = {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]}
         means["ratio_max"] = max(step["ratio_max"] for step in steps)
         means["first_ratio_max"] = steps[0]["ratio_max"]
-        means["optimiser_steps"] = len(steps)
+        means["optimizer_steps"] = len(steps)
         return means
     """)
     """a while loop with a flag, and the means written out"""
@@ -456,12 +456,12 @@ class RightOptimise(Right, of="PPOTrainer.optimise"):
         steps = []
         for _ in range(self.config.num_epochs):
             for minibatch in buffer.minibatches(self.config.minibatch_size, self.shuffling):
-                steps.append(self.optimiser_step(minibatch))
+                steps.append(self.optimizer_step(minibatch))
                 if self.config.max_update_kl is not None and steps[-1]["approx_kl"] > self.config.max_update_kl:
                     return _merge(steps)
         answer = {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}
         answer["ratio_max"] = max(step["ratio_max"] for step in steps)
-        return answer | {"first_ratio_max": steps[0]["ratio_max"], "optimiser_steps": float(len(steps))}
+        return answer | {"first_ratio_max": steps[0]["ratio_max"], "optimizer_steps": float(len(steps))}
     """)
     """the mean of Python floats in torch's default dtype"""
 
@@ -533,7 +533,7 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "lost = self._rollout_metrics(experience)\n"
         "return {name: value for name, value in metrics.items() if name not in lost}",
     )
-    """the metrics of the rollout are lost: return them together with those of optimise"""
+    """the metrics of the rollout are lost: return them together with those of optimize"""
     reference_refreshed = first(
         "from ..lesson07_actor_critic import make_reference\n\nself.ref_model = make_reference(self.policy)"
     )
@@ -556,11 +556,11 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     epochs_written_out = edit(
-        "metrics |= self.optimise(buffer)",
+        "metrics |= self.optimize(buffer)",
         "steps = []\n"
         "for _ in range(self.config.num_epochs):\n"
         "    for minibatch in buffer.minibatches(self.config.minibatch_size, self.shuffling):\n"
-        "        steps.append(self.optimiser_step(minibatch))\n"
+        "        steps.append(self.optimizer_step(minibatch))\n"
         "        if self.config.max_update_kl is not None and steps[-1]['approx_kl'] > self.config.max_update_kl:\n"
         "            break\n"
         "    else:\n"
@@ -568,7 +568,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         "    break\n"
         "metrics |= _merge(steps)",
     )
-    """`optimise` is not called: its loops stand here"""
+    """`optimize` is not called: its loops stand here"""
     rolled_out_by_hand = instead("""
         with self.accelerator.autocast():
             responses = self.generate_responses(batch)
@@ -582,7 +582,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         self._set_learning_rate()
         buffer = ExperienceBuffer()
         buffer.append(replace(experience, advantages=advantages))
-        metrics = {**rollout, **self.optimise(buffer)}
+        metrics = {**rollout, **self.optimize(buffer)}
         buffer.clear()
         self.updates_done = self.updates_done + 1
         self.kl_controller.update(rollout["kl"], experience.responses.shape[0])
@@ -597,7 +597,7 @@ class Train(Wrong, of="PPOTrainer.train"):
     one_update_too_few = edit("self.config.num_updates)", "self.config.num_updates - 1)")
     """one update too few: the last one is config.num_updates - 1, from 0"""
     batches_of_a_minibatch = edit("self.config.batch_size", "self.config.minibatch_size")
-    """minibatch_size prompts are drawn: an update collects config.batch_size, and `optimise` splits them"""
+    """minibatch_size prompts are drawn: an update collects config.batch_size, and `optimize` splits them"""
     prompts_drawn_with_replacement = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
         "torch.randint(len(prompts), (self.config.batch_size,), generator=self.prompt_queue.generator)",
@@ -769,7 +769,7 @@ class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
         Path(file.name).replace(Path(directory) / CHECKPOINT_FILE)
     """)
     """a temporary file in the same folder, renamed by pathlib"""
-    serialised_in_memory = instead("""
+    serialized_in_memory = instead("""
         import io
 
         os.makedirs(directory, exist_ok=True)

@@ -16,8 +16,8 @@ LN2 = math.log(2)
 NO, YES = False, True
 
 LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
-STEPS = scenario("steps_of", of=PPOTrainer.optimiser_step)
-EPOCHS = scenario("epochs_of", of=PPOTrainer.optimise)
+STEPS = scenario("steps_of", of=PPOTrainer.optimizer_step)
+EPOCHS = scenario("epochs_of", of=PPOTrainer.optimize)
 WRAPPED = scenario("wrapped_loss_of", of=PPOTrainer.compute_loss)
 
 # Two rows, three real tokens. After 2 the policy gives 1/8, 1/8, 1/4, 1/2, after 3 it is uniform: 1/4.
@@ -160,7 +160,7 @@ MICROBATCHES = named_cases("size", {"one-microbatch": None, "row-by-row": 1, "of
 
 @MICROBATCHES
 @worth(3)
-def test_optimiser_step_does_not_depend_on_the_microbatches(size):
+def test_optimizer_step_does_not_depend_on_the_microbatches(size):
     answer = call(STEPS, **SLOPES, ratios=[CALM], micro_batch_size=size, **ADAM)
     answer.equals(actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
     answer.satisfies(
@@ -172,7 +172,7 @@ def test_optimiser_step_does_not_depend_on_the_microbatches(size):
 
 @named_cases("length", {"of-one-token": 1, "of-three-tokens": 3})
 @MICROBATCHES
-def test_optimiser_step_of_one_row(length, size):
+def test_optimizer_step_of_one_row(length, size):
     # As many minibatches as rows. Slope 6 / length, so 6, or 2, and -1: -g / (|g| + 1)
     slopes = {"actor_slopes": [[6.0] + [0.0] * (length - 1)], "critic_slopes": [[-1.0] * length]}
     options = {"mask": [[YES] * length], "ratios": [torch.ones(1, length).double()], "micro_batch_size": size}
@@ -181,7 +181,7 @@ def test_optimiser_step_of_one_row(length, size):
     answer.equals(actor=[-slope / (slope + 1)], critic=[0.5], skipped_share=[0.0])
 
 
-def test_optimiser_step_with_a_smaller_last_microbatch():
+def test_optimizer_step_with_a_smaller_last_microbatch():
     # Three rows of 1, 2 and 1 tokens in microbatches of 2: means 2/3 * 3/4 + 6 * 1/4 = 2, so -2/3; the critic -1: +1/2
     answer = call(
         STEPS,
@@ -197,7 +197,7 @@ def test_optimiser_step_with_a_smaller_last_microbatch():
 
 
 @MICROBATCHES
-def test_optimiser_step_reports_the_whole_minibatch(size):
+def test_optimizer_step_reports_the_whole_minibatch(size):
     # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
     ratios = torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()
     answer = call(STEPS, **SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
@@ -206,7 +206,7 @@ def test_optimiser_step_reports_the_whole_minibatch(size):
 
 @MICROBATCHES
 @worth(2)
-def test_optimiser_step_clips_the_norm_of_all_gradients(size):
+def test_optimizer_step_clips_the_norm_of_all_gradients(size):
     # Gradients 3 and -4: norm 5, clipped to 1.25: 0.75 and -1, together for both models. torch adds 1e-6 to the norm.
     slopes = {"actor_slopes": [[12.0, NAN, NAN], [0.0] * 3], "critic_slopes": [[-4.0, NAN, NAN], [-4.0] * 3]}
     options = {"ratios": [CALM], "micro_batch_size": size, **ADAM, "max_grad_norm": 1.25}
@@ -214,7 +214,7 @@ def test_optimiser_step_clips_the_norm_of_all_gradients(size):
     answer.equals(actor=[-0.75 / 1.75], critic=[0.5], grad_norm=[5.0], skipped_share=[0.0], atol=1e-5)
 
 
-def test_optimiser_step_forgets_its_gradients():
+def test_optimizer_step_forgets_its_gradients():
     # The same gradients again: both of Adam's means stay g and g^2, so the second step is as long as the first.
     answer = call(STEPS, **SLOPES, ratios=[CALM, CALM, CALM], micro_batch_size=1, **ADAM)
     answer.equals(actor=[-0.5, -1.0, -1.5], critic=[0.75, 1.5, 2.25], grad_norm=[math.sqrt(10)] * 3)
@@ -231,7 +231,7 @@ def test_optimiser_step_forgets_its_gradients():
     },
 )
 @worth(2)
-def test_optimiser_step_skips_a_spike(ratio, skipped):
+def test_optimizer_step_skips_a_spike(ratio, skipped):
     # The spike comes first, then an ordinary step: it must be as if the spike had never been seen.
     answer = call(STEPS, **SLOPES, ratios=[ratio * CALM, CALM], ratio_threshold=4.0, **ADAM)
     answer.equals(
@@ -253,7 +253,7 @@ def test_optimiser_step_skips_a_spike(ratio, skipped):
         "a-microbatch-of-a-rare-token-and-another": ([10.0, 1.0], 2.8, NO),
     },
 )
-def test_optimiser_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipped):
+def test_optimizer_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipped):
     padding = [NAN] * (3 - len(first))
     slopes = {"actor_slopes": [[4.0] * 3, [4.0] * 3], "critic_slopes": [[-1.0] * 3, [-1.0] * 3]}
     mask = [[YES] * len(first) + [NO] * len(padding), [YES] * 3]
@@ -290,18 +290,18 @@ def epochs_in(got, rows):
     },
 )
 @worth(2)
-def test_optimise_passes_over_every_row_once_an_epoch(rows, settings, sizes):
+def test_optimize_passes_over_every_row_once_an_epoch(rows, settings, sizes):
     answer = call(EPOCHS, sizes=(rows,), **QUIET, **settings)
     answer.satisfies(lambda got: sizes_of(got) == sizes, f"optimizer steps on {', '.join(map(str, sizes))} rows")
     answer.satisfies(
         lambda got: all(sorted(epoch) == list(range(rows)) for epoch in epochs_in(got, rows)),
         f"each of the {rows} rows exactly once in each epoch",
     )
-    answer.equals(optimiser_steps=float(len(sizes)))
+    answer.equals(optimizer_steps=float(len(sizes)))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_optimise_draws_the_order_anew_from_the_shuffling_generator(seed):
+def test_optimize_draws_the_order_anew_from_the_shuffling_generator(seed):
     settings = {"num_epochs": 3, "num_minibatches": 3, "batch_size": 9, "updates": 2}
     answer = call(EPOCHS, sizes=(6, 3), **QUIET, **settings, seed=seed)
     answer.satisfies(
@@ -311,7 +311,7 @@ def test_optimise_draws_the_order_anew_from_the_shuffling_generator(seed):
     answer.leaves_global_random_alone().matches_reference()
 
 
-def test_optimise_merges_the_statistics_of_all_steps():
+def test_optimize_merges_the_statistics_of_all_steps():
     # Four steps: means 2.5 and 0.25; the largest ratio; the first step's own
     script = {
         "approx_kl": [0.0, 0.0, 0.5, 0.5],
@@ -319,7 +319,7 @@ def test_optimise_merges_the_statistics_of_all_steps():
         "policy_loss": [1.0, 2.0, 3.0, 4.0],
     }
     answer = call(EPOCHS, sizes=(4,), **script, num_epochs=2, num_minibatches=2, batch_size=4)
-    answer.equals(policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimiser_steps=4.0)
+    answer.equals(policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimizer_steps=4.0)
 
 
 @named_cases(
@@ -334,7 +334,7 @@ def test_optimise_merges_the_statistics_of_all_steps():
     },
 )
 @worth(2)
-def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss, second):
+def test_optimize_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss, second):
     script = {
         "approx_kl": [0.1, second, 0.8, 0.1, 0.1, 0.1],
         "ratio_max": [1.0],
@@ -342,5 +342,5 @@ def test_optimise_stops_when_the_policy_has_moved_far_enough(limit, steps, polic
     }
     settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": 4, "max_update_kl": limit}
     answer = call(EPOCHS, sizes=(4,), **script, **settings)
-    answer.equals(optimiser_steps=float(steps), policy_loss=policy_loss)
+    answer.equals(optimizer_steps=float(steps), policy_loss=policy_loss)
     answer.satisfies(lambda got: len(got["rows_of_each_step"]) == steps, f"{steps} optimizer steps")

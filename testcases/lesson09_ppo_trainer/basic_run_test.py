@@ -54,7 +54,7 @@ def test_training_step_leaves_the_advantages_raw_if_told_so():
 
 def test_training_step_returns_the_metrics_of_rollout_and_epochs():
     # KL 4 ln 2 and 2 ln 2: 3 ln 2 a response.
-    # The stand-in for optimiser_step reports 0.5 and 0.01; 4 epochs of one minibatch.
+    # The stand-in for optimizer_step reports 0.5 and 0.01; 4 epochs of one minibatch.
     call(UPDATE, **WORLD).equals(
         score=3.25,
         kl=3 * LN2,
@@ -64,7 +64,7 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
         advantage_mean=(0.25 + 2.5 + 2.0) / 3,  # before whitening
         policy_loss=0.5,
         approx_kl=0.01,
-        optimiser_steps=4.0,
+        optimizer_steps=4.0,
     )
 
 
@@ -117,7 +117,7 @@ def test_training_step_that_cannot_move_keeps_the_ratio_at_1(temperature):
     answer = call(UPDATES, **REAL, learning_rate=1e-200, temperature=temperature)
     for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
         answer.part(name).equals([1.0], atol=1e-9)
-    answer.equals(clip_fraction=[0.0], skipped_share=[0.0], optimiser_steps=[4.0])
+    answer.equals(clip_fraction=[0.0], skipped_share=[0.0], optimizer_steps=[4.0])
 
 
 def test_training_step_keeps_the_reference_of_the_beginning():

@@ -154,7 +154,7 @@ def _mark(draw: torch.Generator) -> float:
 
 
 def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = scenario("epochs_of", of=PPOTrainer.optimise)
+    ask = scenario("epochs_of", of=PPOTrainer.optimize)
     found = []
     for sizes, settings in (
         ((7,), {"num_epochs": 3, "num_minibatches": 3, "batch_size": 7}),
@@ -179,7 +179,7 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
 
 
 def _steps(draw: torch.Generator) -> list[Request]:
-    ask = scenario("steps_of", of=PPOTrainer.optimiser_step)
+    ask = scenario("steps_of", of=PPOTrainer.optimizer_step)
     found = []
     for size, settings in (
         (1, {"max_grad_norm": 0.02, "ratio_threshold": 1.6}),

@@ -23,7 +23,7 @@ os.environ.setdefault("ACCELERATE_USE_CPU", "true")
 PAD, STOP = 0, 1
 LOSSES = ("policy_loss", "value_loss", "entropy", "ratio_mean", "ratio_max", "approx_kl", "clip_fraction")
 STEP = (*LOSSES, "grad_norm", "skipped_share")
-EPOCHS = (*STEP, "first_ratio_max", "optimiser_steps")
+EPOCHS = (*STEP, "first_ratio_max", "optimizer_steps")
 ROLLOUT = ("score", "kl", "kl_coef", "response_length", "stop_rate", "explained_variance")
 BATCH = ("prompts", "responses", "mask", "log_probs", "advantages", "values", "returns")
 

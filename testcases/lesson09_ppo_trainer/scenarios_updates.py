@@ -1,4 +1,4 @@
-"""`compute_loss`, `optimiser_step`, `optimise` and `training_step`."""
+"""`compute_loss`, `optimizer_step`, `optimize` and `training_step`."""
 
 import weakref
 from dataclasses import replace
@@ -80,7 +80,7 @@ def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
 def steps_of(
     lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
 ) -> dict[str, Any]:
-    """`optimiser_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; before
+    """`optimizer_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; before
     that, unreported, of as many rows with nothing to learn. "actor.0" is the actor's weight after the first.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
@@ -114,14 +114,14 @@ def steps_of(
     steps: list[dict[str, Any]] = []
     microbatches: list[list[int]] = []
     nothing = dict.fromkeys(("log_probs", "advantages", "returns"), zeros) | {"values": zeros + 1}
-    trainer.optimiser_step(_another(experience(prompts, mask.long(), mask, **nothing)))
+    trainer.optimizer_step(_another(experience(prompts, mask.long(), mask, **nothing)))
     trainer.optimizer.state.clear()
     for ratio in ratios:
         seen.clear()
         data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}
-        statistics = trainer.optimiser_step(experience(prompts, mask.long(), mask, **data))
+        statistics = trainer.optimizer_step(experience(prompts, mask.long(), mask, **data))
         weights = {name: table.item() for name, table in tables_of(trainer).items()}
-        steps.append({**weights, **numbers_of(statistics, "optimiser_step", STEP)})
+        steps.append({**weights, **numbers_of(statistics, "optimizer_step", STEP)})
         microbatches += map(list, sorted(seen))
     columns = {name: [-1.0 if x != x else x for x in numbers] for name, numbers in _columns(steps).items()}
     return {**columns, "microbatches": microbatches, "one_at_a_time": max(held, default=0) < 2}
@@ -133,11 +133,11 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
 
 
 def real_step_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
-    """`optimiser_step` with the lesson's own `compute_loss`, on a table policy: weights and statistics after it."""
+    """`optimizer_step` with the lesson's own `compute_loss`, on a table policy: weights and statistics after it."""
     batch = experience_in(given)
     trainer = student(lesson, actor, critic, **given)
-    statistics = trainer.optimiser_step(batch)
-    return {**tables_of(trainer), **numbers_of(statistics, "optimiser_step", STEP)}
+    statistics = trainer.optimizer_step(batch)
+    return {**tables_of(trainer), **numbers_of(statistics, "optimizer_step", STEP)}
 
 
 def epochs_of(
@@ -149,7 +149,7 @@ def epochs_of(
     updates: int = 1,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`optimise` over a buffer filled by batches of these sizes, with scripted statistics in place of real steps.
+    """`optimize` over a buffer filled by batches of these sizes, with scripted statistics in place of real steps.
 
     `updates`: so many calls in a row, with the steps of all and the statistics of the last.
 
@@ -162,14 +162,14 @@ def epochs_of(
         buffer.append(_numbered(first, size))
         first += size
 
-    def optimiser_step(minibatch: Experience) -> dict[str, float]:
+    def optimizer_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch.scores.int().tolist())
         script = {"approx_kl": approx_kl, "ratio_max": ratio_max, "policy_loss": policy_loss}
         return {name: each[min(len(steps), len(each)) - 1].item() for name, each in script.items()}
 
-    trainer.optimiser_step = optimiser_step
+    trainer.optimizer_step = optimizer_step
     for _ in range(updates):
-        statistics = numbers_of(trainer.optimise(buffer), "optimise", EPOCHS)
+        statistics = numbers_of(trainer.optimize(buffer), "optimize", EPOCHS)
     return {**statistics, "rows_of_each_step": steps, "left_in_buffer": len(buffer)}
 
 
@@ -190,8 +190,8 @@ def _numbered(first: int, size: int) -> Experience:
 def update_of(
     lesson: Any, prompts: tuple[Any, ...], updates_done: int = 0, calls: int = 1, **given: Any
 ) -> dict[str, Any]:
-    """`training_step` with a stand-in for `optimiser_step`: the rows that it was given, and what was done before and
-    after it. `optimise` is the reference's; nothing is said of it where the epochs are written out.
+    """`training_step` with a stand-in for `optimizer_step`: the rows that it was given, and what was done before and
+    after it. `optimize` is the reference's; nothing is said of it where the epochs are written out.
 
     `calls`: so many updates in a row; what is said of one is said of the last.
     """
@@ -201,11 +201,11 @@ def update_of(
     before: dict[str, Any] = {}
     buffers: list[Any] = []  # who is gone needs no clearing
 
-    def optimise(buffer: Any) -> dict[str, float]:
+    def optimize(buffer: Any) -> dict[str, float]:
         buffers.append(weakref.ref(buffer))
-        return ReferenceTrainer.optimise(trainer, buffer)
+        return ReferenceTrainer.optimize(trainer, buffer)
 
-    def optimiser_step(minibatch: Experience) -> dict[str, float]:
+    def optimizer_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch)
         before.update(
             learning_rate=learning_rate(trainer),
@@ -214,7 +214,7 @@ def update_of(
         )
         return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
 
-    trainer.optimise, trainer.optimiser_step = optimise, optimiser_step
+    trainer.optimize, trainer.optimizer_step = optimize, optimizer_step
     for _ in range(calls):
         steps.clear()
         metrics = _metrics(trainer, prompts)

@@ -18,7 +18,7 @@ from tutorial.lesson11_scaling import (
 PLAN = scenario("plan_of", of=plan_microbatches)
 WHITENED = scenario("whitened_of", of=global_masked_whiten)
 REFUSED = scenario("refused_of", of=keep_reference_adapter)
-STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
+STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimizer_step)
 
 
 def is_fair(plan, lengths, n_processes):
@@ -86,7 +86,7 @@ def test_global_masked_whiten_in_float32():
 
 @pytest.mark.parametrize("size", [None, 1, 3])
 @worth(3)
-def test_optimiser_step_is_the_same_on_any_number_of_processes(size):
+def test_optimizer_step_is_the_same_on_any_number_of_processes(size):
     draw = torch.Generator().manual_seed(11)
     mask = torch.arange(5) < torch.tensor([5, 1, 2, 4, 3, 1, 2]).unsqueeze(1)
     given = {

@@ -395,7 +395,7 @@ class RightKeepReferenceAdapter(Right, of="keep_reference_adapter"):
     """load_state_dict under the new name"""
 
 
-class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
+class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
     mean_over_processes_not_made_up_for = edit("int(lengths.sum()), self.processes.count)", "int(lengths.sum()))")
     """the gradients are averaged over processes, which the weight does not make up for: the step is too small"""
     mean_of_the_processes_means = edit(
@@ -504,7 +504,7 @@ class OptimiserStep(Wrong, of="DistributedPPOTrainer.optimiser_step"):
     """the gradient is not clipped; max_grad_norm bounds the norm of the merged gradient"""
 
 
-class RightOptimiserStep(Right, of="DistributedPPOTrainer.optimiser_step"):
+class RightOptimizerStep(Right, of="DistributedPPOTrainer.optimizer_step"):
     statistics_before_the_gradients = instead("""
         lengths = minibatch.mask.sum(dim=1)
         count, total = self.processes.count, int(lengths.sum())

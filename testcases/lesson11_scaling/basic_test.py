@@ -22,7 +22,7 @@ NO, YES = False, True
 PLAN = scenario("plan_of", of=plan_microbatches)
 WHITENED = scenario("whitened_of", of=global_masked_whiten)
 KEPT = scenario("reference_of", of=keep_reference_adapter)
-STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
+STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimizer_step)
 
 
 def rows(*numbers):
@@ -249,7 +249,7 @@ ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0, "seco
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3])
 @worth(4)
-def test_optimiser_step_does_not_depend_on_the_processes(n_processes):
+def test_optimizer_step_does_not_depend_on_the_processes(n_processes):
     answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, **ADAM)
     answer.equals(
         waits_forever=False,
@@ -274,7 +274,7 @@ def test_optimiser_step_does_not_depend_on_the_processes(n_processes):
     },
 )
 @worth(4)
-def test_optimiser_step_does_not_depend_on_the_microbatches(n_processes, size, forwards):
+def test_optimizer_step_does_not_depend_on_the_microbatches(n_processes, size, forwards):
     # Actor: 8 tokens, slopes 6 | 2 | 0, 0 | 4, 0 | 4, 0: mean 2, so -2/3. Critic: 1 each, so -1/2.
     mask = [[YES, NO], [YES, NO], [YES, YES], [YES, YES], [YES, YES]]
     answer = call(
@@ -300,7 +300,7 @@ def test_optimiser_step_does_not_depend_on_the_microbatches(n_processes, size, f
 
 @pytest.mark.parametrize("n_processes, size", [(1, None), (2, None), (2, 1), (1, 1)])
 @worth(2)
-def test_optimiser_step_reports_the_whole_minibatch(n_processes, size):
+def test_optimizer_step_reports_the_whole_minibatch(n_processes, size):
     # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8
     ratios = [torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()]
     answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
@@ -320,7 +320,7 @@ def test_optimiser_step_reports_the_whole_minibatch(n_processes, size):
     },
 )
 @worth(4)
-def test_optimiser_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, skipped):
+def test_optimizer_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, skipped):
     # The second call is calm: it makes the only step, and nothing of the spike has stayed in the gradients.
     ratios = [torch.tensor(ratios).double(), CALM]
     answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
@@ -335,14 +335,14 @@ def test_optimiser_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, 
         answer.equals(actor=[0.0, -0.5], critic=[0.0, 0.75], grad_norm=[0.0, math.sqrt(10)])
 
 
-def test_optimiser_step_looks_at_the_threshold_of_the_config():
+def test_optimizer_step_looks_at_the_threshold_of_the_config():
     ratios = [torch.tensor([[5.0, NAN, NAN], [1.0, 1.0, 1.0]]).double()]
     call(STEPS, **SLOPES, ratios=ratios, n_processes=2, ratio_threshold=1.5, **ADAM).equals(skipped_share=[1.0])
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, 1), (2, None), (2, 1)])
 @worth(2)
-def test_optimiser_step_clips_the_gradient_of_all(n_processes, size):
+def test_optimizer_step_clips_the_gradient_of_all(n_processes, size):
     # Norm sqrt(10) is clipped to sqrt(10) / 2: actor 1/2, so -1/3; critic -3/2, so 3/5. (Clipping scales by
     # max / (norm + 1e-6), so the numbers differ in the seventh digit.)
     settings = {**ADAM, "max_grad_norm": math.sqrt(10) / 2}

@@ -119,7 +119,7 @@ def _references(draw: torch.Generator) -> list[Request]:
 
 
 def _steps(draw: torch.Generator) -> list[Request]:
-    ask = scenario("steps_of", of=DistributedPPOTrainer.optimiser_step)
+    ask = scenario("steps_of", of=DistributedPPOTrainer.optimizer_step)
     found = []
     lengths = torch.tensor([2, 1, 4, 3, 1])
     mask = torch.arange(4) < lengths.unsqueeze(1)

@@ -145,7 +145,7 @@ def _short(name: str) -> str:
     return name.removeprefix("base_model.model.").removesuffix(".weight")
 
 
-# optimiser_step
+# optimizer_step
 
 
 class WaitsForEver(Exception):
@@ -265,7 +265,7 @@ def steps_of(
     n_processes: int,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`optimiser_step` in each of `n_processes` processes, once for each entry of `ratios`; before that, unreported, of
+    """`optimizer_step` in each of `n_processes` processes, once for each entry of `ratios`; before that, unreported, of
     as many rows of one token, with nothing to learn.
 
     Actor and critic have one weight each, both start at 0; in place of `compute_loss` stands
@@ -340,14 +340,14 @@ class _Member:
 
     def run(self, batches: list[Experience]) -> None:
         try:
-            self.trainer.optimiser_step(batches[0])
+            self.trainer.optimizer_step(batches[0])
             self.trainer.optimizer.state.clear()
             self.forwards.clear()
             for batch in batches[1:]:
                 before = self.accelerator.counts()
-                statistics = self.trainer.optimiser_step(batch)
+                statistics = self.trainer.optimizer_step(batch)
                 if not isinstance(statistics, dict):
-                    raise ValueError(f"expected optimiser_step to return a dict, got {type(statistics).__name__}")
+                    raise ValueError(f"expected optimizer_step to return a dict, got {type(statistics).__name__}")
                 model = self.trainer.model
                 weights = {"actor": model.policy.weight.item(), "critic": model.value_model.weight.item()}
                 counts = {name: count - before[name] for name, count in self.accelerator.counts().items()}

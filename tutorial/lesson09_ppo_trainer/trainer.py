@@ -5,8 +5,8 @@
         ref_log_probs, values, scores = reference, critic, reward model             lesson 8
         rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   lesson 6
         advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
-        for each epoch, for each minibatch:                                         optimise
-            for each microbatch: loss, backward; then clip the gradient, step       optimiser_step
+        for each epoch, for each minibatch:                                         optimize
+            for each microbatch: loss, backward; then clip the gradient, step       optimizer_step
                 ratio = exp(new log_probs - log_probs)                              compute_loss
                 loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
         adapt kl_coef to its target                                                 lesson 6
@@ -211,7 +211,7 @@ class PPOTrainer(WithCollector):
         return generate(policy, *encoded, **self.config.sampling(), generator=self.sampling)
 
     @with_importance_weights  # given: with config.importance_cap
-    def optimise(self, buffer: ExperienceBuffer) -> dict[str, float]:
+    def optimize(self, buffer: ExperienceBuffer) -> dict[str, float]:
         """Epochs x minibatches of optimizer steps; each epoch draws a new order.
 
         Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough. NaN
@@ -222,11 +222,11 @@ class PPOTrainer(WithCollector):
 
         Returns:
             Means over the optimizer steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
-            the first step alone (it is 1: nothing has moved yet), and `optimiser_steps`, their number.
+            the first step alone (it is 1: nothing has moved yet), and `optimizer_steps`, their number.
         """
-        raise NotImplementedError("lesson09: PPOTrainer.optimise")
+        raise NotImplementedError("lesson09: PPOTrainer.optimize")
 
-    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
+    def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
         """Add up the gradients of the microbatches, clip their norm, step once, clear the gradients.
 
         Each microbatch has a forward and a backward pass of its own: memory is that of one. Its loss is weighted by its
@@ -240,7 +240,7 @@ class PPOTrainer(WithCollector):
             Statistics of `compute_loss`, token-weighted over the microbatches (`ratio_max`: the largest),
             `grad_norm` before clipping (0 if skipped) and `skipped_share` (1 if skipped).
         """
-        raise NotImplementedError("lesson09: PPOTrainer.optimiser_step")
+        raise NotImplementedError("lesson09: PPOTrainer.optimizer_step")
 
     @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
     def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:

@@ -148,7 +148,7 @@ class DistributedPPOTrainer(PPOTrainer):
         with self.processes.connected():
             return super().training_step(batch)
 
-    def optimiser_step(self, minibatch: Experience) -> dict[str, float]:
+    def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
         """One optimizer step on a minibatch that every process holds and of which each computes its share.
 
         1. take this process's microbatches of the plan; for an empty one compute row 0, at weight 0
@@ -162,9 +162,9 @@ class DistributedPPOTrainer(PPOTrainer):
             minibatch: the same rows in every process. Before the call no weight has a gradient.
 
         Returns:
-            As `PPOTrainer.optimiser_step`, of the whole minibatch; the same numbers in every process.
+            As `PPOTrainer.optimizer_step`, of the whole minibatch; the same numbers in every process.
         """
-        raise NotImplementedError("lesson11: DistributedPPOTrainer.optimiser_step")
+        raise NotImplementedError("lesson11: DistributedPPOTrainer.optimizer_step")
 
     def save_checkpoint(self, directory: str | Path) -> None:
         """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes the whole file.

@@ -1,4 +1,4 @@
-/* What all playgrounds share: labelled native controls, a chart, and a sentence that says what is seen. */
+/* What all playgrounds share: labeled native controls, a chart, and a sentence that says what is seen. */
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";

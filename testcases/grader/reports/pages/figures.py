@@ -15,7 +15,7 @@ from ppo_by_hand.core.files import write_text
 from ..marks import LessonMarks, MarkSheet
 from .analysis import Item, mistakes
 
-COLOURS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not attempted": "#c9ced6"}
+COLORS = {"passed": "#1a7f4b", "some points": "#8cc9a1", "no points": "#d1495b", "not attempted": "#c9ced6"}
 """Told apart by people who do not see red and green, too: dark, light, middle, pale."""
 MOST = 15
 
@@ -72,7 +72,7 @@ def _exercises(items: Sequence[Item]) -> Figure:
     left = [0.0] * len(items)
     for label, counts in shares.items():
         widths = [100 * count / item.total if item.total else 0 for count, item in zip(counts, items, strict=True)]
-        axes.barh(places, widths, left=left, height=0.8, color=COLOURS[label], label=label)
+        axes.barh(places, widths, left=left, height=0.8, color=COLORS[label], label=label)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     for place_of, item in zip(places, items, strict=True):
         if item.share is not None:

@@ -218,7 +218,7 @@ class Bench(Code):
         return tuple(name for name, value in found.items() if inspect.isfunction(value) and _of_the_course(value))
 
     def helper(self, place: str) -> Any:
-        """A helper's function, such as "td_errors" or "PPOTrainer.optimise"; None if there is none of the name."""
+        """A helper's function, such as "td_errors" or "PPOTrainer.optimize"; None if there is none of the name."""
         owner, _, name = place.rpartition(".")
         return vars(self._home(owner)).get(name)
 
