@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, named_cases, reference
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

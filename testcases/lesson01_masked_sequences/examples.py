@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness import Request, request
+from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

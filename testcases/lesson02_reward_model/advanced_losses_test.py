@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
-from testcases.doubles.arithmetic import nll
-from testcases.doubles.drawing import normal
 from testcases.harness import call, reference
+from testcases.harness.doubles.arithmetic import nll
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, named_cases, reference, scenario
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 

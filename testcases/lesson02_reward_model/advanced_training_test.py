@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.arithmetic import nll
-from testcases.doubles.drawing import normal
 from testcases.harness import call, examples_of, scenario, worth
+from testcases.harness.doubles.arithmetic import nll
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 

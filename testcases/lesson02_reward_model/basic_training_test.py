@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from testcases.doubles.arithmetic import nll
 from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness.doubles.arithmetic import nll
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 EVEN, ROOT2 = math.log(2.0), math.sqrt(2.0)

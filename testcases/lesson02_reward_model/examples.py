@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from
 from testcases.harness import Request, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,

@@ -13,8 +13,8 @@ import torch
 import torch._dynamo  # The first optimizer loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
 
-from testcases.doubles.calls import forget_the_batch
-from testcases.doubles.outputs import HuggingFaceModel, Output
+from testcases.harness.doubles.calls import forget_the_batch
+from testcases.harness.doubles.outputs import HuggingFaceModel, Output
 
 
 class Reader(HuggingFaceModel):

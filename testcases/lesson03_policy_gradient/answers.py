@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness import Request, Right, Wrong, edit, first, instead, request
+from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 WRONG = "What people get wrong"

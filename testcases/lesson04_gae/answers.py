@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness import Request, Right, Wrong, edit, first, instead, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 WRONG = "What people get wrong"

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from testcases.doubles.calls import without
+from testcases.harness.doubles.calls import without
 
 
 def ends_alone(lesson, rewards, values, dones, gamma):

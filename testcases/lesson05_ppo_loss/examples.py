@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from
 from testcases.harness import Request, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,

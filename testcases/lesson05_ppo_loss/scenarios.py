@@ -1,6 +1,6 @@
 """An exercise of lesson 5 that is asked while others are missing."""
 
-from testcases.doubles.calls import without
+from testcases.harness.doubles.calls import without
 
 
 def objective_alone(lesson, ratio, advantages, clip_epsilon):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, named_cases, scenario
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl, penalize_missing_stop
 
 EXPECTED_KL = scenario("expected_kl", of=estimate_kl)

@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from, uniform_from
 from testcases.harness import Request, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from, uniform_from
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

@@ -1,6 +1,6 @@
 """Exercises of lesson 6 that need more than one call with plain data."""
 
-from testcases.doubles.calls import without
+from testcases.harness.doubles.calls import without
 
 
 def nonnegative_alone(lesson, log_probs, ref_log_probs):

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from, uniform_from, word_from
 from testcases.harness import Request, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from, uniform_from, word_from
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

@@ -8,7 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model  # It takes seconds to load: not in a student's time.
 from torch import Tensor
 
-from testcases.doubles.backbones import Line
+from testcases.harness.doubles.backbones import Line
 
 from .scenarios_models import (
     give_gradients,

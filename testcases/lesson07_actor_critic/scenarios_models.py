@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from testcases.doubles.calls import forget_the_batch
-from testcases.doubles.drawing import normal_from
+from testcases.harness.doubles.calls import forget_the_batch
+from testcases.harness.doubles.drawing import normal_from
 
 
 class _Method(nn.Module):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, reference, scenario, worth
+from testcases.harness.doubles.drawing import normal
 from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 

@@ -6,8 +6,8 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from
 from testcases.harness import Request, reference, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 SHARES = scenario("shares", of=sample_token)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.doubles.backbones import TinyLM
+from testcases.harness.doubles.backbones import TinyLM
 
 from .scenarios_draws import DRAWS, agreement_of, agreement_of_the_global_generator, generator, mean_by_token, tenths
 from .scenarios_models import Script, Table, modes_of

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.backbones import TinyBackbone, TinyLM
-from testcases.doubles.drawing import normal
-from testcases.doubles.outputs import Output
-from testcases.doubles.policies import TableCritic, TablePolicy
+from testcases.harness.doubles.backbones import TinyBackbone, TinyLM
+from testcases.harness.doubles.drawing import normal
+from testcases.harness.doubles.outputs import Output
+from testcases.harness.doubles.policies import TableCritic, TablePolicy
 
 
 class Table(TablePolicy):

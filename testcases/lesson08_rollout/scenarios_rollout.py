@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.backbones import TinyLM
+from testcases.harness.doubles.backbones import TinyLM
 
 from .scenarios_experience import plain
 from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic

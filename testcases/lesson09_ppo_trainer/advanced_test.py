@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, examples_of, named_cases, scenario, worth
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)

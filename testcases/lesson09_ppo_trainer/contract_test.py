@@ -1,7 +1,7 @@
 """Lesson 9: the tests that are the same for every exercise; the engine makes them."""
 
-from testcases.doubles.drawing import normal
 from testcases.harness import scenario
+from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite import contract_tests
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from solutions.lesson08_rollout import Experience, ExperienceBuffer, merge_experiences
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
-from testcases.doubles.policies import Wrapped
+from testcases.harness.doubles.policies import Wrapped
 
 from .scenarios_trainer import (
     EPOCHS,

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, named_cases, reference, worth
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,

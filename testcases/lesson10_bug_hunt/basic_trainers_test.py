@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from testcases.doubles.drawing import normal, uniform_from
 from testcases.harness import call, named_cases, reference, worth
+from testcases.harness.doubles.drawing import normal, uniform_from
 from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
 
 

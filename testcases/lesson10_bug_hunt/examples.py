@@ -2,8 +2,8 @@
 
 import torch
 
-from testcases.doubles.drawing import generator, normal_from, uniform_from
 from testcases.harness import Request, request
+from testcases.harness.doubles.drawing import generator, normal_from, uniform_from
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from solutions.lesson10_bug_hunt.diagnosis import FAULTS
-from testcases.doubles.drawing import generator
+from testcases.harness.doubles.drawing import generator
 
 ROWS, LONGEST, WORDS, UPDATES, PASSES, WIDTH = 96, 8, 4, 14, 2, 0.2
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator, normal_from
 from testcases.harness import Request, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,

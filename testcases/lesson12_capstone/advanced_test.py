@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, examples_of, named_cases, reference, scenario, worth
+from testcases.harness.doubles.drawing import normal
 from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, demonstrations, fluent, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tiny_models.gold import gold_score, is_well_formed

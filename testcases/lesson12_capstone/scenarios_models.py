@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
-from testcases.doubles.policies import Cache, Config, TablePolicy
-from testcases.doubles.tokenizers import Words
+from testcases.harness.doubles.outputs import HuggingFaceModel, Output, last_places
+from testcases.harness.doubles.policies import Cache, Config, TablePolicy
+from testcases.harness.doubles.tokenizers import Words
 from tiny_models.language import VOCABULARY
 
 PAD, EOS = 0, 1

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import normal
 from testcases.harness import call, reference
+from testcases.harness.doubles.drawing import normal
 from tutorial.lesson01_masked_sequences import masked_mean
 from tutorial.lesson02_reward_model import pairwise_loss
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline

@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from testcases.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness import Request, request, scenario
+from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     clipped_token_losses,

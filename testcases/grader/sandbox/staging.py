@@ -101,7 +101,7 @@ def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
             shutil.copyfile(ROOT / module, tree / module)
     for path in (TESTCASES / lesson).glob("scenarios*.py"):
         shutil.copyfile(path, tree / "testcases" / lesson / path.name)
-    shutil.copytree(TESTCASES / "doubles", tree / "testcases/doubles", ignore=_not_staged)
+    shutil.copytree(TESTCASES / "harness" / "doubles", tree / "testcases/harness/doubles", ignore=_not_staged)
     # The same files under ten names: a worker sees one tree and cannot write to it.
     shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
     shutil.copytree(SOLUTIONS, tree / "solutions", ignore=_not_staged)
@@ -128,7 +128,7 @@ def fingerprint_of(lesson: str) -> str:
     """A hash of all that the marks of one lesson depend on: what is common, its suite and reference, and those of the
     lessons that they name."""
     found = hashlib.sha256()
-    folders = [TESTCASES / "harness", TESTCASES / "doubles", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
+    folders = [TESTCASES / "harness", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
     folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
     paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
     paths += GRADER.glob("*.py")

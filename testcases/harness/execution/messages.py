@@ -32,7 +32,7 @@ class Request:
     """How many of the first arguments are passed by position."""
     scenario: str | None = None
     """A function to call instead, whose first argument is the student's lesson: one of the lesson's scenarios.py, or
-    "module.function" of testcases/doubles."""
+    "module.function" of testcases/harness/doubles."""
     grad_of: tuple[str, ...] = ()
     """Arguments for which the gradient of the summed answer is wanted."""
     grad_through: str | None = None
@@ -51,7 +51,7 @@ class Request:
         module, _, name = (self.scenario or self.exercise).rpartition(".")
         if not self.scenario:
             return f"tutorial.{self.lesson}", self.exercise
-        return (f"testcases.doubles.{module}" if module else f"testcases.{self.lesson}.scenarios"), name
+        return (f"testcases.harness.doubles.{module}" if module else f"testcases.{self.lesson}.scenarios"), name
 
     @property
     def shown(self) -> dict[str, Any]:

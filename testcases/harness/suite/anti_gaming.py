@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.doubles.drawing import generator
+from testcases.harness.doubles.drawing import generator
 
 from ..execution import Evaluator, Outcome, Request, copy_plain, identical, solutions_with
 from ..oracle import examples

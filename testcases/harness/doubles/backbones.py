@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.drawing import normal, normal_from
-from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
-from testcases.doubles.policies import Cache, Config
+from testcases.harness.doubles.drawing import normal, normal_from
+from testcases.harness.doubles.outputs import HuggingFaceModel, Output, last_places
+from testcases.harness.doubles.policies import Cache, Config
 
 
 class TinyBackbone(HuggingFaceModel):

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from testcases.doubles.outputs import Output
+from testcases.harness.doubles.outputs import Output
 
 
 class Words:

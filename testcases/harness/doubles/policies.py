@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.doubles.outputs import HuggingFaceModel, Output, last_places
+from testcases.harness.doubles.outputs import HuggingFaceModel, Output, last_places
 
 
 class Config(SimpleNamespace):
