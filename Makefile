@@ -76,8 +76,8 @@ $(LAB_READY): requirements-lab.lock $(READY)
 	@$(call INSTALL,$(VENV),-c requirements.lock -r requirements-lab.lock)
 	@touch $(LAB_READY)
 
-CHECK_STACK = test -f '$(STACK)/apps/__init__.py' || \
-  { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without apps/__init__.py; make stubs writes it"; exit 1; }
+CHECK_STACK = test -f '$(STACK)/demo/__init__.py' || \
+  { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without demo/__init__.py; make stubs writes it"; exit 1; }
 
 first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
@@ -85,7 +85,7 @@ first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1 OVERWRITE=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
 	@echo "make demo: SFT, a reward model, PPO with and without the KL penalty$(if $(filter tiny,$(PRESET)),; about a minute on two cores)"
 	@$(CHECK_STACK)
-	@$(BIN)/python -m $(STACK).apps --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
+	@$(BIN)/python -m $(STACK).demo --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(OVERWRITE)),--overwrite)
 
@@ -118,7 +118,7 @@ watch: $(READY) ## Run a lesson's tests at each save, until Ctrl-C [LESSON=4]
 contest: $(READY) ## PPO beside RLOO, GRPO, DPO, best of n and a verifier, by gold reward [SEEDS=1 FEW=0 TUNE=1 OUT=runs/contest STACK=tutorial]
 	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"
 	@$(CHECK_STACK)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).apps.contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).contest --seeds '$(SEEDS)' --few '$(FEW)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
 
 hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.harness.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))

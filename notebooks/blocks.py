@@ -30,7 +30,7 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
         stack: "solutions", or "tutorial": the lesson `own` from your files. The others stay those of the course, as
             under pytest; the capstone stands on all of your lessons.
         own: the notebook's lesson, such as "lesson04_gae".
-        others: lessons, or such as "apps.stages", that it uses as well.
+        others: lessons, or such as "demo.stages", that it uses as well.
 
     Raises:
         NotFinished: an exercise of a lesson that should be yours is still a stub; the message names all of them.

@@ -17,7 +17,7 @@ from .core.progress import while_read
 
 @while_read()
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 for bad input or an error, and those of `apps.journal`."""
+    """Run a command; returns the exit code: 0, 1 for bad input or an error, and those of `demo.journal`."""
     parser = argparse.ArgumentParser(prog="ppo-by-hand", description="PPO for language models.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -60,7 +60,7 @@ def _settings(names: list[str]) -> int:
 
 
 def _adopt(out: Path) -> int:
-    from .apps.output import adopt
+    from .demo.output import adopt
 
     try:
         files = adopt(out.expanduser())
@@ -73,9 +73,9 @@ def _adopt(out: Path) -> int:
 
 
 def _train(options: argparse.Namespace) -> int:
-    from .apps.hub import run_hub
-    from .apps.journal import run_to_the_end
     from .core.progress import quiet
+    from .demo.hub import run_hub
+    from .demo.journal import run_to_the_end
 
     quiet()  # what it would warn of is said here in one sentence
     sys.path.insert(0, os.getcwd())  # where module:function is looked for; `python -m` does the same

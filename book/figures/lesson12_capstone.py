@@ -28,9 +28,9 @@ SHOWN_KL_COEFS = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
 
 def record(seed: int = 0) -> None:
     """Run `make demo` once and keep what the figure and the texts show of it (a minute)."""
-    from solutions.apps.demo import TRACE_AT, make_plan, run_capstone
-    from solutions.apps.journal import Journal
-    from solutions.apps.output import prepare_output
+    from solutions.demo.journal import Journal
+    from solutions.demo.output import prepare_output
+    from solutions.demo.run import TRACE_AT, make_plan, run_capstone
 
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan("tiny", seed, Path(folder), print)

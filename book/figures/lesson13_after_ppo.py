@@ -5,8 +5,8 @@ import json
 import torch
 from matplotlib.figure import Figure
 
-from solutions.apps.contest.plan import HOME
-from solutions.apps.contest.record import recorded
+from solutions.contest.plan import HOME
+from solutions.contest.record import recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
 from . import BLUE, GREEN, ORANGE, PINK

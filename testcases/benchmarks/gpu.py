@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ppo_by_hand.core.files import write_whole
-from solutions.apps import __main__ as capstone
+from solutions.demo import __main__ as capstone
 
 from .relay import ROOT
 from .trainer import LABELS, OURS, OUT, TRL, TRL_PYTHON, compare, paired_ratio

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from ppo_by_hand.core import written
-from solutions.apps import __main__ as command
-from solutions.apps import demo, output
+from solutions.demo import __main__ as command
+from solutions.demo import output
+from solutions.demo import run as demo
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
@@ -217,7 +218,7 @@ def test_only_evaluation_sees_the_gold_score():
         for file in SOLUTIONS.rglob("*.py")
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
-    assert seeing == {"lesson12_capstone/evaluation.py", "apps/contest/evaluation.py"}
+    assert seeing == {"lesson12_capstone/evaluation.py", "contest/evaluation.py"}
 
 
 def test_the_suites_tokenizer_speaks_as_the_real_one():

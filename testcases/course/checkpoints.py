@@ -17,8 +17,8 @@ import transformers
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from solutions.apps.demo import ppo_config
-from solutions.apps.stages import train_reward_stage, train_sft_stage
+from solutions.demo.run import ppo_config
+from solutions.demo.stages import train_reward_stage, train_sft_stage
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import critic_from_reward_model, response_logits

@@ -56,8 +56,8 @@ def stubs(stub_folder: Path) -> executor.LocalEvaluator:
 @pytest.fixture(scope="session")
 def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
-    from solutions.apps import __main__ as command
-    from solutions.apps import demo
+    from solutions.demo import __main__ as command
+    from solutions.demo import run as demo
 
     out, runs = tmp_path_factory.mktemp("undisturbed"), []
     run_capstone, threads = demo.run_capstone, torch.get_num_threads()

@@ -14,18 +14,18 @@ import torch
 from rich.console import Console
 
 from book.figures.lesson12_capstone import RECORDED as DEMO
-from solutions.apps import stack
-from solutions.apps.contest import __main__ as command
-from solutions.apps.contest import evaluation, methods, plan, record, running
-from solutions.apps.contest import world as world_file
-from solutions.apps.contest.__main__ import contest, main
-from solutions.apps.contest.evaluation import MOST, below_the_bound, bound_of_kl, shares_of_ranks
-from solutions.apps.contest.methods import Settings
-from solutions.apps.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
-from solutions.apps.contest.running import Results, run, run_all
-from solutions.apps.contest.statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
-from solutions.apps.contest.world import FEW, HOME, PRESET, RESPONSES, SITUATIONS, World
-from solutions.apps.stages import train_reward_stage
+from solutions.contest import __main__ as command
+from solutions.contest import evaluation, methods, plan, record, running
+from solutions.contest import world as world_file
+from solutions.contest.__main__ import contest, main
+from solutions.contest.evaluation import MOST, below_the_bound, bound_of_kl, shares_of_ranks
+from solutions.contest.methods import Settings
+from solutions.contest.plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, Job, choose, curves, tuning
+from solutions.contest.running import Results, run, run_all
+from solutions.contest.statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
+from solutions.contest.world import FEW, HOME, PRESET, RESPONSES, SITUATIONS, World
+from solutions.demo import stack
+from solutions.demo.stages import train_reward_stage
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson13_after_ppo import best_of_n_kl
 from testcases.harness.catalog import ROOT, SOLUTIONS
@@ -154,20 +154,20 @@ def test_what_is_finished_is_not_run_again(tmp_path):
 
 
 def test_only_the_evaluation_looks_at_the_gold_reward():
-    for path in (SOLUTIONS / "apps/contest").glob("*.py"):
+    for path in (SOLUTIONS / "contest").glob("*.py"):
         names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
         assert ("gold_score" in names) == (path.name == "evaluation.py"), path.name
 
 
 def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, tmp_path, capsys):
     file = "lesson13_after_ppo/losses.py"
-    shutil.copytree(SOLUTIONS, tmp_path / "tutorial", ignore=lambda *_: ["apps", "__pycache__"])
+    shutil.copytree(SOLUTIONS, tmp_path / "tutorial", ignore=lambda *_: ["demo", "contest", "__pycache__"])
     (tmp_path / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
     monkeypatch.setattr(stack, "own_folder", lambda: tmp_path / "tutorial")
     assert main(["--out", str(tmp_path / "out")]) == 1 and not (tmp_path / "out").exists()
     told = capsys.readouterr().err
     assert told.startswith("error: the contest is waiting for lesson 13: `clipped_token_losses` in tutorial/"), told
-    code = " ".join(path.read_text("utf-8") for path in (SOLUTIONS / "apps/contest").glob("*.py"))
+    code = " ".join(path.read_text("utf-8") for path in (SOLUTIONS / "contest").glob("*.py"))
     assert not [name for some in stack.OF_THE_CONTEST.values() for name in some if re.search(rf"\b{name}\b", code)]
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import inf, nan  # noqa: F401 (what a snippet may name)
 
-from solutions.apps.comparison import comparison, reference_runs
+from solutions.demo.comparison import comparison, reference_runs
 from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body, solved_folder
 from testcases.harness.catalog import ROOT
 from testcases.harness.execution import Outcome, capture, identical

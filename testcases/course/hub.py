@@ -19,7 +19,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from solutions.apps import __main__ as command
+from solutions.demo import __main__ as command
 
 HERE = "testcases.course.hub"
 LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"

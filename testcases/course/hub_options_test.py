@@ -11,7 +11,7 @@ from ppo_by_hand.core.written import MANIFEST
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import prompts as hub_prompts
 from ppo_by_hand.hub.options import HubOptions, parse_settings, split_settings
-from solutions.apps import hub_actor_critic, hub_evaluation
+from solutions.demo import hub_actor_critic, hub_evaluation
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, SET, causal, classifier, run, save, tokenizer
 

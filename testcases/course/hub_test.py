@@ -18,7 +18,7 @@ from ppo_by_hand.core import written
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import prompts as hub_prompts
 from ppo_by_hand.hub import rewards as hub_rewards
-from solutions.apps import hub, output
+from solutions.demo import hub, output
 from solutions.lesson09_ppo_trainer import make_scorer
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, likes_a, run, save, tokenizer

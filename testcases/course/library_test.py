@@ -87,8 +87,8 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     wanted = {home + path.name for home, folder in homes.items() for path in (ROOT / folder).glob("*.*")} - {
         "README.md"
     }
-    hub_parts = [path.name for path in (ROOT / "solutions" / "apps").glob("hub*.py")]
-    wanted |= {f"apps/{name}" for name in ("__init__.py", "journal.py", "output.py", *hub_parts)}
+    hub_parts = [path.name for path in (ROOT / "solutions" / "demo").glob("hub*.py")]
+    wanted |= {f"demo/{name}" for name in ("__init__.py", "journal.py", "output.py", *hub_parts)}
     assert {name.removeprefix("ppo_by_hand/") for name in names} == wanted and len(names) == len(wanted)
 
 

@@ -105,7 +105,7 @@ def test_the_table_of_lesson_12_is_the_recorded_run():
 
 
 def test_the_first_of_the_ten_seeds_is_the_recorded_run():
-    runs = json.loads((SOLUTIONS / "apps/ten_seeds.json").read_text("utf-8"))["runs"]
+    runs = json.loads((SOLUTIONS / "demo/ten_seeds.json").read_text("utf-8"))["runs"]
     (first,) = [run for run in runs if not run["seed"]]
     for name in ("sft", "ppo", "no_kl"):
         assert all(round(number, 4) == RUN[name][key] for key, number in first[name].items()), name

@@ -229,7 +229,7 @@ def death(folder: Path) -> None:
 
 def hub(folder: Path, out: str = "out", more: str = "") -> None:
     """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
-    from solutions.apps.__main__ import main as capstone
+    from solutions.demo.__main__ import main as capstone
     from tiny_models import checkpoints
 
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from solutions.apps import stack
+from solutions.demo import stack
 from testcases.course import students
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, regions
 from testcases.harness.catalog import lesson as read_lesson
@@ -29,7 +29,7 @@ presets.PRESETS["pocket"] = {students.POCKET}
 if len(sys.argv) > 2:
     sys.settrace(lambda frame, event, argument: CALLED.add(frame.f_code))  # and none of its lines: that is None
 CALLED = set()
-from tutorial.apps.__main__ import main
+from tutorial.demo.__main__ import main
 code = main(["--preset", "pocket", "--out", sys.argv[1]])
 sys.settrace(None)
 if len(sys.argv) > 2:
@@ -126,7 +126,7 @@ def test_the_text_lists_the_exercises_that_take_no_part() -> None:
 def test_plain_python_runs_on_the_students_own_files(course: Path) -> None:
     code = (
         "from tutorial.lesson04_gae import compute_gae; from tutorial.lesson09_ppo_trainer import PPOConfig; "
-        "from tutorial.apps.bandit import gradient_moments; print(compute_gae.__code__.co_filename); "
+        "from tutorial.demo.bandit import gradient_moments; print(compute_gae.__code__.co_filename); "
         "print(gradient_moments.__globals__['reinforce_loss'].__code__.co_filename)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=course, capture_output=True, text=True, check=True)

@@ -10,7 +10,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 
 from ppo_by_hand.core import checks
 from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
-from solutions.apps import journal
+from solutions.demo import journal
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer

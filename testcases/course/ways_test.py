@@ -14,7 +14,7 @@ import pytest
 from ppo_by_hand import __main__ as library
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, CheckpointFolder
 from ppo_by_hand.core.written import MANIFEST, Written
-from solutions.apps import hub as preset
+from solutions.demo import hub as preset
 from testcases.course import hub
 from testcases.course.hub import SET, causal, run
 
@@ -189,7 +189,7 @@ def policy(tmp_path_factory) -> str:
 
 
 def way(name: str, policy: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("solutions.apps.journal.CheckpointFolder", lambda folder: CheckpointFolder(folder, every=1))
+    monkeypatch.setattr("solutions.demo.journal.CheckpointFolder", lambda folder: CheckpointFolder(folder, every=1))
     one = Run(path, policy, monkeypatch)
     for step in WAYS[name].split(", "):
         one.step(step.replace("mine ", "mine_ ", 1) if step.startswith("mine ") else step)

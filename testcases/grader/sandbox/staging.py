@@ -50,7 +50,7 @@ HEAVY_MODULES = tuple(
     "transformers:GPT2LMHeadModel transformers:LlamaForCausalLM transformers:PreTrainedTokenizerFast".split()
 )
 """What those import, "module" or "module:name": before any student comes, so that it costs nobody's time."""
-_not_staged = shutil.ignore_patterns("__pycache__", "apps", "lesson*")
+_not_staged = shutil.ignore_patterns("__pycache__", "demo", "contest", "lesson*")
 
 
 def lay_out(folder: Path, lessons: Iterable[str] = ()) -> Course:
@@ -90,7 +90,7 @@ def _compile(paths: Iterable[Path]) -> None:
 
 
 def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
-    """All of solutions/ below the apps, lessons from the first on as stubs; of testcases/ what drives an exercise."""
+    """The lessons of solutions/, those from the first on as stubs; of testcases/ what drives an exercise."""
     engine = [f"testcases/harness/{package}" for package in ENGINE]
     for package in ("testcases", "testcases/harness", *engine, f"testcases/{lesson}"):
         (tree / package).mkdir(parents=True)

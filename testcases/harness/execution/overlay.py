@@ -1,7 +1,8 @@
 """Loading a student's lesson on top of the reference versions of all others, without touching either.
 
 A view is a private package, such as `_subject_3`. Inside it, the lessons under test come from a folder, and every
-other lesson and what is given *is* the module of `solutions`; `apps` are loaded anew, on the view's lessons. Relative
+other lesson and what is given *is* the module of `solutions`; `demo` and `contest` are loaded
+anew, on the view's lessons. Relative
 imports between lessons resolve inside the view, and so do absolute ones from `tutorial`, which editors write. A file
 with an exercise in it never comes from `solutions` in place of the folder's; a module that `solutions` does not have
 (older folders had copies of what is given) is the folder's, or the given one of that name.
@@ -125,9 +126,9 @@ class View:
         file, reference = self.folder / f"{relative}.py", SOLUTIONS / f"{relative}.py"
         if top == "given":
             return ModuleSpec(name, Alias(CORE + path.removeprefix("given")), is_package=path == "given")
-        if top == "apps":
+        if top in ("demo", "contest"):
             inside = [str(reference.with_suffix(""))] if path == top else None
-            file = SOLUTIONS / "apps/__init__.py" if path == top else reference
+            file = SOLUTIONS / top / "__init__.py" if path == top else reference
             return importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
         if top not in self.own and (reference.is_file() or reference.with_suffix("").is_dir()):
             return ModuleSpec(name, Alias(f"solutions.{path}"), is_package=True)

@@ -9,10 +9,13 @@ from ..catalog import lesson as read_lesson
 from .mutations import Change, region_text, suspects
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
-APPS = '''"""Found in `solutions/apps`, not copied: whole runs, here on your own lessons."""
+RUNS = {
+    f"{name}/__init__.py": f'''"""Found in `solutions/{name}`, not copied: whole runs, here on your own lessons."""
 
-from solutions.apps import __path__ as __path__
+from solutions.{name} import __path__ as __path__
 '''
+    for name in ("demo", "contest")
+}
 GIVEN = SOLUTIONS / "given/__init__.py"
 """The same in both trees."""
 
@@ -57,7 +60,7 @@ def stubs_of(lesson: str) -> dict[str, str]:
 
 def all_stubs() -> dict[str, str]:
     """Path below `tutorial/` -> text, for the whole tree."""
-    files = {"__init__.py": PACKAGE, "apps/__init__.py": APPS, "given/__init__.py": GIVEN.read_text("utf-8")}
+    files = {"__init__.py": PACKAGE, **RUNS, "given/__init__.py": GIVEN.read_text("utf-8")}
     for lesson in lesson_names():
         files.update(stubs_of(lesson))
     return files

@@ -254,7 +254,7 @@ def test_a_name_that_is_almost_right_beside_what_nobody_worked_on_can_be_accepte
 
 def test_what_the_course_brings_is_no_second_copy(tmp_path: Path):
     """Its applications have files of the same names as lessons."""
-    names = (f"{part}/{{}}" for part in ("solutions/apps", "testcases/lesson12_capstone"))
+    names = (f"{part}/{{}}" for part in ("solutions/demo", "testcases/lesson12_capstone"))
     put(tmp_path / "ann", "tutorial/lesson12_capstone/stages.py", *(name.format("stages.py") for name in names))
     assert not only(tmp_path).doubts
 

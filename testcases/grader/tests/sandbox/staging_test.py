@@ -58,7 +58,7 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
             for path in tree.rglob("*.py")
             if "region solution" in path.read_text("utf-8") and path.parent.name == lesson
         ]
-        assert not (tree / "solutions/apps").exists()
+        assert not (tree / "solutions/demo").exists()
         given = {path.name for path in (ROOT / "ppo_by_hand/core").glob("*.py")}
         assert given == {path.name for path in (tree / "ppo_by_hand/core").glob("*.py")}
         assert {path.name for path in (tree / "ppo_by_hand").glob("*.py")} == {"__init__.py", "aliases.py"}

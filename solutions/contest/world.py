@@ -17,8 +17,8 @@ from tiny_models.presets import Preset, find_preset
 from tiny_models.tokenizer import build_tokenizer
 from tiny_models.verifier import verify
 
-from ...lesson02_reward_model import RewardModel
-from ..stages import annotated_pairs, train_reward_stage
+from ..demo.stages import annotated_pairs, train_reward_stage
+from ..lesson02_reward_model import RewardModel
 
 UPDATES, BATCH, GROUP = 32, 64, 4
 RESPONSES = UPDATES * BATCH

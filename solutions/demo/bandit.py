@@ -1,6 +1,6 @@
 """A tiny run, given complete: the variance of the policy gradient with and without a baseline.
 
-    python -m solutions.apps.bandit
+    python -m solutions.demo.bandit
 
 One state, four words, rewards around 10. The true gradient is the same with and without a baseline; the variance of
 its estimates is not.

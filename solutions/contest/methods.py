@@ -12,23 +12,23 @@ from ppo_by_hand.core.prompts import encode_prompts
 from ppo_by_hand.core.scoring import RewardFunction, Scorer, make_scorer
 from tiny_models.preferences import Preference
 
-from ...lesson01_masked_sequences import gather_log_probs, response_log_probs
-from ...lesson02_reward_model import PreferenceBatch, RewardModel
-from ...lesson03_policy_gradient import leave_one_out_baseline
-from ...lesson05_ppo_loss import ppo_statistics
-from ...lesson06_kl_rewards import estimate_kl, penalize_missing_stop
-from ...lesson07_actor_critic import (
+from ..demo.stages import encode_preferences
+from ..lesson01_masked_sequences import gather_log_probs, response_log_probs
+from ..lesson02_reward_model import PreferenceBatch, RewardModel
+from ..lesson03_policy_gradient import leave_one_out_baseline
+from ..lesson05_ppo_loss import ppo_statistics
+from ..lesson06_kl_rewards import estimate_kl, penalize_missing_stop
+from ..lesson07_actor_critic import (
     PolicyAndValue,
     ValueModel,
     critic_from_reward_model,
     make_reference,
     response_logits,
 )
-from ...lesson08_rollout import generate
-from ...lesson09_ppo_trainer import PPOTrainer
-from ...lesson12_capstone import SFTConfig, encode_demonstrations, train_sft
-from ...lesson13_after_ppo import clipped_token_losses, dpo_loss, group_advantages, kl_token_losses, reduce_losses
-from ..stages import encode_preferences
+from ..lesson08_rollout import generate
+from ..lesson09_ppo_trainer import PPOTrainer
+from ..lesson12_capstone import SFTConfig, encode_demonstrations, train_sft
+from ..lesson13_after_ppo import clipped_token_losses, dpo_loss, group_advantages, kl_token_losses, reduce_losses
 from .world import BATCH, GROUP, MAX_UPDATE_KL, RESPONSES, UPDATES, World
 
 Watch = Callable[[int, int, Any], None]

@@ -1,8 +1,8 @@
 """The command behind `make contest`.
 
-python -m solutions.apps.contest --seeds 1 --out runs/contest
+python -m solutions.contest --seeds 1 --out runs/contest
 
-`python -m tutorial.apps.contest` is the same on a student's own lessons. The same command goes on where it was stopped.
+`python -m tutorial.contest` is the same on a student's own lessons. The same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ppo_by_hand.core.files import first_line
 
-from .. import stack
+from ..demo import stack
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,9 +10,9 @@ from ppo_by_hand.core.prompts import encode_prompts
 from ppo_by_hand.core.tokens import is_stop
 from tiny_models.gold import gold_score, is_well_formed
 
-from ...lesson08_rollout import generate
-from ...lesson12_capstone import evaluate_policy
-from ...lesson13_after_ppo import expected_best_of_n
+from ..lesson08_rollout import generate
+from ..lesson12_capstone import evaluate_policy
+from ..lesson13_after_ppo import expected_best_of_n
 from .world import World, verified
 
 MOST = 32

@@ -1,8 +1,8 @@
 """The command behind `make demo`.
 
-python -m solutions.apps --preset tiny --seed 0 --out runs/demo
+python -m solutions.demo --preset tiny --seed 0 --out runs/demo
 
-`python -m tutorial.apps` is the same on a student's own lessons.
+`python -m tutorial.demo` is the same on a student's own lessons.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tiny_models.presets import HUB
 from .stack import Unfinished, check_finished, not_loaded, own_folder, verdict
 
 if TYPE_CHECKING:
-    from .demo import CapstoneRun, Say
+    from .run import CapstoneRun, Say
 
 SAMPLES = 4
 DEFAULT_OUT = Path("runs/demo")
@@ -81,7 +81,7 @@ def _check_stack() -> None:
         return
     check_finished(folder)
     try:
-        from . import demo, hub  # noqa: F401
+        from . import hub, run  # noqa: F401
     except (Exception, SystemExit) as error:  # a student's file may raise anything
         raise Unfinished(f"error: {not_loaded(error, folder)}") from error
 
@@ -97,10 +97,10 @@ def _hub(options: argparse.Namespace, say: Say) -> int:
 
 def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
     from .comparison import comparison
-    from .demo import make_plan, run_capstone, write_summary
     from .figures import draw_figures
     from .journal import Journal, code_of, name_of, said_with_what_is_kept, what_is_kept
     from .output import RESULT_FILES, finished, make_room, prepare_output, results, sealed
+    from .run import make_plan, run_capstone, write_summary
 
     start, out = time.perf_counter(), options.out
     plan = make_plan(options.preset, options.seed, out, say)

@@ -1,4 +1,4 @@
-"""Peak memory of a method, measured in a process of its own: python -m solutions.apps.contest.costs PPO"""
+"""Peak memory of a method, measured in a process of its own: python -m solutions.contest.costs PPO"""
 
 import ctypes
 import gc
@@ -13,7 +13,7 @@ import torch  # noqa: E402
 
 from tiny_models.checkpoints import REWARD_MODEL
 
-from ...lesson02_reward_model import RewardModel
+from ..lesson02_reward_model import RewardModel
 from .evaluation import best_of_n
 from .methods import Settings
 from .plan import BEST_OF_N, METHODS

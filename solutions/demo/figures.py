@@ -13,7 +13,7 @@ from tiny_models.gold import GOLD_MAX
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson08_rollout import Experience, collect_experience
 from .comparison import reference_runs
-from .demo import CapstoneRun, PPORun, ppo_config
+from .run import CapstoneRun, PPORun, ppo_config
 from .stack import own_folder
 
 matplotlib.use("Agg")

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import GPT2Model
 
-from ..output import made
+from ..demo.output import made
 from . import plan
 from .evaluation import best_of_n, bound_of_kl, evaluate
 from .plan import METHODS, Job
