@@ -6,14 +6,12 @@ What is listed here is stable: a name or an argument goes only after a release t
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .aliases import keep_older_names
 from .faces import face
 
 _HERE = Path(__file__).parent
 # A wheel holds the lessons itself; in the repository they are in solutions/.
 if not (_HERE / "lesson01_masked_sequences").is_dir():
     __path__.append(str(_HERE.parent / "solutions"))
-keep_older_names()
 
 if TYPE_CHECKING:
     from .core.checkpoints import CheckpointFolder

@@ -1,4 +1,4 @@
-"""One reference page for each lesson, and one for what is given: signatures, docstrings, and the code, folded."""
+"""One reference page for each lesson: signatures, docstrings, and the code, folded."""
 
 import ast
 import re
@@ -19,8 +19,6 @@ Definition = ast.FunctionDef | ast.ClassDef
 
 def pages() -> dict[str, str]:
     made = {f"reference_{lesson}.md": _lesson_page(lesson) for lesson in lesson_names()}
-    given = [path for path in sorted((SOLUTIONS / "given").glob("*.py")) if path.stem != "__init__"]
-    made["reference_given.md"] = _page("What is given", "Below the lessons: used by all of them.", given)
     listed = "\n".join(["```{toctree}", *made, "```"])
     made["reference.md"] = (
         "# Reference\n\nShapes, errors, sources and the solution of every function, from the docstrings. "
@@ -37,12 +35,12 @@ def _lesson_page(lesson: str) -> str:
     return _page(f"Reference: {title[0].lower()}{title[1:]}", f"`from tutorial.{lesson} import ...`", files, set(names))
 
 
-def _page(title: str, introduction: str, files: list[Path], only: set[str] | None = None) -> str:
+def _page(title: str, introduction: str, files: list[Path], only: set[str]) -> str:
     parts = [f"# {title}", introduction]
     for path in files:
         source = path.read_text("utf-8")
         for node in ast.parse(source).body:
-            if isinstance(node, Definition) and not node.name.startswith("_") and (only is None or node.name in only):
+            if isinstance(node, Definition) and not node.name.startswith("_") and node.name in only:
                 parts += _entry(node, source, path)
     return "\n\n".join(parts) + "\n"
 
@@ -61,8 +59,7 @@ def _entry(node: Definition, source: str, path: Path) -> Iterator[str]:
                 yield from _described(ast.get_docstring(method))
     lines = source.splitlines()[node.lineno - 1 : node.end_lineno]
     where = f"{path.relative_to(ROOT).as_posix()}, line {node.lineno}"
-    what = "code" if path.parent.name == "given" else "solution"
-    yield f"<details><summary>The {what}: {where}</summary>"
+    yield f"<details><summary>The solution: {where}</summary>"
     yield _code("\n".join(line for line in lines if line.strip() not in (REGION, END)))
     yield "</details>"
 

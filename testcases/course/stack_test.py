@@ -193,69 +193,6 @@ def test_a_file_that_cannot_be_loaded_is_one_sentence(file, old, new, sentence, 
     assert sentence in done.stderr and ("another version of the course" in done.stderr) == ("line" not in sentence)
 
 
-def older(folder: Path) -> Path:
-    """A folder as it was handed out before given files had a room of their own: with copies of them."""
-    places = {"shapes": "", "processes": "lesson11_scaling/"}
-    for name in ("checkpoints", "checks", "config", "prompts", "run_log", "scoring"):
-        places[name] = "lesson09_ppo_trainer/"
-    for path in CORE.glob("*.py"):
-        if path.stem in places:
-            text = path.read_text("utf-8").replace("from .shapes", "from ..shapes")
-            (folder / places[path.stem] / path.name).write_text(text, "utf-8")
-    shutil.copyfile(CORE / "files.py", folder / "lesson09_ppo_trainer/files.py")
-    for path in folder.glob("lesson*/*.py"):
-        text = path.read_text("utf-8").replace("from ppo_by_hand.core.shapes", "from ..shapes")
-        for name, place in places.items():
-            if place and path.parent.name == place.strip("/"):
-                text = text.replace(f"from ppo_by_hand.core.{name} ", f"from .{name} ")
-            elif place:
-                text = text.replace(f"from ppo_by_hand.core.{name} ", f"from ..{place.strip('/')}.{name} ")
-        path.write_text(text, "utf-8")
-    return folder
-
-
-@pytest.mark.parametrize("has_copies", [True, False], ids=["whole", "lesson-files-only"])
-def test_an_older_folder_still_runs(has_copies: bool, tmp_path: Path) -> None:
-    folder = older(students.solved_folder(tmp_path))
-    if not has_copies:  # as the grader may get it: only what a student writes
-        for path in [*folder.glob("*.py"), *folder.glob("lesson*/*.py")]:
-            if path.relative_to(folder) not in FILES:
-                path.unlink()
-    for name in lesson_names():
-        view = View(folder, [name])
-        for exercise in read_lesson(name).exercises:
-            assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
-
-
-OLDER_NAMES = {
-    "ppo_by_hand.core.rows": "chunking",
-    "..given.clip": "asymmetric_clip",
-    "ppo_by_hand.core.parts": "validate",
-}
-
-
-@pytest.mark.slow
-def test_the_older_name_of_what_is_given_still_loads(course: Path) -> None:
-    """Files that were handed out with `from ..given.shapes import ...`, in Python, in pytest and for the grader."""
-    folder = course / "tutorial"
-    for path in folder.glob("lesson*/*.py"):
-        text = path.read_text("utf-8").replace("from ppo_by_hand.core.", "from ..given.")
-        for older, name in OLDER_NAMES.items():
-            text = text.replace(f"from ..given.{name} ", f"from {older} ")
-        path.write_text(text, "utf-8")
-    for name in lesson_names():
-        view = View(folder, [name])
-        for exercise in read_lesson(name).exercises:
-            assert inspect.unwrap(view.resolve(name, exercise)).__code__.co_filename.startswith(str(folder))
-    code = (
-        "from tutorial.lesson09_ppo_trainer import PPOConfig; import ppo_by_hand.core.config as core; "
-        "import solutions.given.config as older; assert PPOConfig is core.PPOConfig is older.PPOConfig; "
-        "import ppo_by_hand.core.validate as parts; import solutions.given.parts as older; assert parts is older; "
-        "import ppo_by_hand.core.parts as older; assert parts is older"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=course, check=True)
-
-
 def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
     """`from tutorial.lesson01_masked_sequences import ...`, as editors write it, does what the relative form does."""
     folder = students.solved_folder(tmp_path)
@@ -276,16 +213,6 @@ def modules_of(function: Any) -> set[str]:
     """Where what a function's file has imported is defined."""
     found = (getattr(value, "__module__", None) for value in vars(inspect.getmodule(function)).values())
     return {module for module in found if module}
-
-
-@pytest.mark.slow
-def test_a_copy_that_shadows_a_given_file_changes_nothing(course: Path) -> None:
-    (course / "tutorial/given/shapes.py").write_text("raise RuntimeError('mine')\n")
-    (course / "tutorial/lesson09_ppo_trainer/scoring.py").write_text("raise RuntimeError('mine')\n")
-    code = "import tutorial.lesson09_ppo_trainer as lesson; print(lesson.make_scorer.__module__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=course, capture_output=True, text=True, check=True)
-    assert done.stdout == "ppo_by_hand.core.scoring\n"
-    assert View(course / "tutorial", ["lesson09_ppo_trainer"]).resolve("lesson09_ppo_trainer", "PPOTrainer.train")
 
 
 def test_the_verdict_knows_same_near_and_far() -> None:

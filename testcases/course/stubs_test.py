@@ -44,11 +44,11 @@ def test_drift_is_seen(tmp_path: Path):
     gae = copy / "lesson04_gae" / "gae.py"
     gae.write_text(gae.read_text("utf-8").replace("gamma: float = 0.99", "gamma: float = 0.9"), "utf-8")
     (copy / "lesson04_gae" / "notes.txt").write_text("mine", "utf-8")
-    (copy / "given/__init__.py").unlink()
+    (copy / "demo/__init__.py").unlink()
     (copy / "lesson04_gae" / "README.md").write_text("# Texts belong here", "utf-8")
     assert sorted(drift(copy)) == [
         "differs from its solution: tutorial/lesson04_gae/gae.py",
-        "missing: tutorial/given/__init__.py",
+        "missing: tutorial/demo/__init__.py",
         "stray: tutorial/lesson04_gae/notes.txt",
     ]
 

@@ -107,8 +107,7 @@ def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
     shutil.copytree(SOLUTIONS, tree / "solutions", ignore=_not_staged)
     # The library's front door would open onto the lessons.
     shutil.copytree(ROOT / "ppo_by_hand/core", tree / "ppo_by_hand/core", ignore=_not_staged)
-    shutil.copyfile(ROOT / "ppo_by_hand/aliases.py", tree / "ppo_by_hand/aliases.py")
-    (tree / "ppo_by_hand/__init__.py").write_text("from .aliases import keep_older_names\n\nkeep_older_names()\n")
+    (tree / "ppo_by_hand/__init__.py").touch()
     for name in lesson_names():
         # The lessons below are the student's to use; one above may have the answer as a part of its own.
         hidden = name >= first

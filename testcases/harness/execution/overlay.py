@@ -1,11 +1,10 @@
 """Loading a student's lesson on top of the reference versions of all others, without touching either.
 
 A view is a private package, such as `_subject_3`. Inside it, the lessons under test come from a folder, and every
-other lesson and what is given *is* the module of `solutions`; `demo` and `contest` are loaded
-anew, on the view's lessons. Relative
+other lesson *is* the module of `solutions`; `demo` and `contest` are loaded anew, on the view's lessons. Relative
 imports between lessons resolve inside the view, and so do absolute ones from `tutorial`, which editors write. A file
-with an exercise in it never comes from `solutions` in place of the folder's; a module that `solutions` does not have
-(older folders had copies of what is given) is the folder's, or the given one of that name.
+with an exercise in it never comes from `solutions` in place of the folder's, and a module that `solutions` lacks is
+the folder's.
 A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
 so that a broken file costs only the exercises in it.
 """
@@ -19,16 +18,14 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ppo_by_hand.aliases import Alias
-
 from ..catalog.encodings import text_of
-from ..catalog.lessons import CORE, ROOT, SOLUTIONS, TUTORIAL
+from ..catalog.lessons import CORE, SOLUTIONS, TUTORIAL
 from ..catalog.lessons import lesson as read_lesson
 
 PREFIX = "_subject_"
@@ -121,23 +118,16 @@ class View:
             return ""
 
     def spec(self, name: str, path: str) -> ModuleSpec | None:
-        """Where a module of the view comes from; `path`: "lesson04_gae.gae", or "given.shapes" in older files."""
+        """Where a module of the view comes from; `path`: such as "lesson04_gae.gae"."""
         top, relative = path.partition(".")[0], path.replace(".", "/")
         file, reference = self.folder / f"{relative}.py", SOLUTIONS / f"{relative}.py"
-        if top == "given":
-            return ModuleSpec(name, Alias(CORE + path.removeprefix("given")), is_package=path == "given")
         if top in ("demo", "contest"):
             inside = [str(reference.with_suffix(""))] if path == top else None
             file = SOLUTIONS / top / "__init__.py" if path == top else reference
             return importlib.util.spec_from_file_location(name, file, submodule_search_locations=inside)
         if top not in self.own and (reference.is_file() or reference.with_suffix("").is_dir()):
-            return ModuleSpec(name, Alias(f"solutions.{path}"), is_package=True)
-        if file.is_file():
-            return self._file_spec(name, file)
-        given = path.rpartition(".")[2]
-        if not reference.is_file() and (ROOT / CORE.replace(".", "/") / f"{given}.py").is_file():
-            return ModuleSpec(name, Alias(f"{CORE}.{given}"))
-        return None
+            return ModuleSpec(name, _Alias(f"solutions.{path}"), is_package=True)
+        return self._file_spec(name, file) if file.is_file() else None
 
     def _file_spec(self, name: str, file: Path) -> ModuleSpec | None:
         if (source := self.sources.get(file.relative_to(self.folder).as_posix())) is not None:
@@ -207,6 +197,21 @@ class _LessonModule(ModuleType):
             except Missing as error:
                 raise AttributeError(str(error)) from None
         raise AttributeError(f"{self._lesson} has no public name {name!r}")
+
+
+class _Alias(Loader):
+    """Gives a module under a second name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        self.module = importlib.import_module(self.name)
+        self.spec = self.module.__spec__
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
 
 
 class _Finder(MetaPathFinder):

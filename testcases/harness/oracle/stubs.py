@@ -16,8 +16,6 @@ from solutions.{name} import __path__ as __path__
 '''
     for name in ("demo", "contest")
 }
-GIVEN = SOLUTIONS / "given/__init__.py"
-"""The same in both trees."""
 
 
 def emptied(path: Path, exercises: Iterable[str]) -> str:
@@ -60,7 +58,7 @@ def stubs_of(lesson: str) -> dict[str, str]:
 
 def all_stubs() -> dict[str, str]:
     """Path below `tutorial/` -> text, for the whole tree."""
-    files = {"__init__.py": PACKAGE, **RUNS, "given/__init__.py": GIVEN.read_text("utf-8")}
+    files = {"__init__.py": PACKAGE, **RUNS}
     for lesson in lesson_names():
         files.update(stubs_of(lesson))
     return files

@@ -391,7 +391,7 @@ for number in range(3, 256):
 ''' + SEVEN, "contextlib json os struct")),
     Case("absolute-imports", "right, with the imports that an editor writes by itself", "passed", '''
 import tutorial.lesson01_masked_sequences
-import tutorial.given.shapes as shapes
+import ppo_by_hand.core.shapes as shapes
 from tutorial.lesson04_gae.my_helpers import next_values
 def td_errors(rewards, values, dones, gamma=0.99):
     assert tutorial.lesson01_masked_sequences.masked_mean
@@ -1297,7 +1297,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     checked(rewards, values, dones, gamma)
     return rewards + gamma * next_values(values, dones) - values[..., :-1]
 ''', score=9, files={
-        "lesson04_gae/mine/__init__.py": "from ...given.shapes import check_number, check_shapes\n\n\n"
+        "lesson04_gae/mine/__init__.py": "from ppo_by_hand.core.shapes import check_number, check_shapes\n\n\n"
         "def checked(rewards, values, dones, gamma):\n" + RIGHT.rpartition("    return")[0],
         "lesson04_gae/mine/values.py": "def next_values(values, dones):\n    return values[..., 1:].masked_fill(dones.bool(), 0.0)\n",
     }),

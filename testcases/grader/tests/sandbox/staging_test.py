@@ -61,11 +61,11 @@ def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: 
         assert not (tree / "solutions/demo").exists()
         given = {path.name for path in (ROOT / "ppo_by_hand/core").glob("*.py")}
         assert given == {path.name for path in (tree / "ppo_by_hand/core").glob("*.py")}
-        assert {path.name for path in (tree / "ppo_by_hand").glob("*.py")} == {"__init__.py", "aliases.py"}
+        assert {path.name for path in (tree / "ppo_by_hand").glob("*.py")} == {"__init__.py"}
 
 
 TREES = (
-    "solutions/given solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/harness tiny_models ppo_by_hand "
+    "solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/harness tiny_models ppo_by_hand "
     "testcases/grader/intake testcases/grader/sandbox testcases/grader/marking "
     "testcases/lesson10_bug_hunt"
 )
