@@ -34,29 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     adopt = commands.add_parser("adopt", help="take over the folder of a run of an older version")
     adopt.add_argument("out", type=Path, help="the folder")
     commands.add_parser("configs", help="print the folder of configuration files for accelerate launch")
-    settings = commands.add_parser("settings", help="describe each setting of --set, or those named")
-    settings.add_argument("names", nargs="*", metavar="NAME")
     options = parser.parse_args(arguments)
     if options.command == "configs":
         print(CONFIGS)
         return 0
-    if options.command == "settings":
-        return _settings(options.names)
     return _adopt(options.out) if options.command == "adopt" else _train(options)
-
-
-def _settings(names: list[str]) -> int:
-    from .core.config import PPOConfig
-    from .core.settings import nearest, settings_of
-    from .hub.options import HubOptions
-
-    known = {one.name: one for kind in (PPOConfig, HubOptions) for one in settings_of(kind)}
-    for name in names:
-        if name not in known:
-            print(f"error: expected the name of a setting, got {name!r}{nearest(name, known)}", file=sys.stderr)
-            return 1
-    print("\n".join(str(known[name]) for name in names or known))
-    return 0
 
 
 def _adopt(out: Path) -> int:

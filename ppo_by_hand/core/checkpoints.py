@@ -8,7 +8,7 @@ import random
 import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,9 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from .checks import DivergedError
-from .config import NO_CLIP, PPOConfig
+from .config import PPOConfig
 from .files import first_line, remove_empty
-from .settings import with_new_names
 from .shapes import check_number
 
 CHECKPOINT_FILE = "trainer.pt"
@@ -28,8 +27,6 @@ VERSION = 1
 PREFIX = "update-"
 MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size", "stop_on")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
-NEWER = {field.name: field.default for field in fields(PPOConfig) if field.default is not MISSING}
-"""What a setting meant that an older checkpoint does not name: its default. If one changes, say the old one here."""
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,11 +70,16 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
     missing = sorted(expected.keys() - state.keys())
     if missing:
         raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
-    saved, own = as_of_today(state["config"]), expected["config"]
-    other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
+    saved, own = state["config"], expected["config"]
+    if differs := sorted(saved.keys() ^ own.keys()):
+        raise ValueError(
+            f"expected a checkpoint with the settings of this version of the course, got {file}, in which "
+            f"{differs[0]} is {'no setting yet' if differs[0] in own else 'one'}; resume it with the code that wrote it"
+        )
+    other = [name for name in own if name not in MAY_DIFFER and own[name] != saved[name]]
     if other:
         raise ValueError(
-            f"expected a checkpoint of a run with the same settings, got {other[0]} {saved.get(other[0])!r} in {file} "
+            f"expected a checkpoint of a run with the same settings, got {other[0]} {saved[other[0]]!r} in {file} "
             f"and {own[other[0]]!r} here; only {', '.join(MAY_DIFFER)} may change: resume with the same settings, or "
             "start a new run"
         )
@@ -127,12 +129,6 @@ def _pass_over_frozen(model: nn.Module, keys: Any) -> None:
 
 def _of_parts(parts: int | None) -> str:
     return "of a whole optimizer" if parts is None else f"of DeepSpeed in {parts} process{'es' * (parts > 1)}"
-
-
-def as_of_today(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an older file by the names and defaults of today."""
-    found = {**NEWER, **with_new_names(saved)}
-    return found | {"clip_score": NO_CLIP if found["clip_score"] is None else found["clip_score"]}
 
 
 def is_whole(file: Path) -> bool:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .conversations import Encoded
-from .counterparts import called_as_ours, here, refuse_arguments_of_trl
 from .dropout import check_no_dropout
 from .engines import SamplerGap
 from .groups import with_group_advantages
@@ -211,54 +210,12 @@ class Collector:
 
 
 class WithCollector:
-    """A trainer's side of its collector: the names by which the methods of every version of the course reach it.
-
-    A lesson 11 of an earlier version overrides `_collect` and calls the five below it.
-    """
+    """A trainer's side of its collector: the two names that lesson 9 calls."""
 
     collector: Collector
-
-    def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        refuse_arguments_of_trl(options)
-        return super().__new__(cls)
-
-    def __init_subclass__(cls) -> None:
-        if "train" in vars(cls):
-            cls.train = called_as_ours(cls.train)  # type: ignore[attr-defined]
-
-    if not TYPE_CHECKING:  # where a name that is not there stays an error
-
-        def __getattr__(self, name: str) -> Any:
-            if (place := here(name)) is None:  # raise what a property has raised, or that there is none
-                return object.__getattribute__(self, name)
-            kind = type(self).__name__
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}, a name of TRL's trainer; here: {place}")
 
     def _collect(self, prompts: Sequence[Prompt]) -> Any:
         return self.collector.collect(prompts)
 
-    def _generate(self, prompts: Sequence[Prompt]) -> Any:
-        return self.collector.generate(prompts)
-
-    def _evaluate_parts(self, responses: Any, prompts: Sequence[Prompt]) -> Any:
-        return self.collector.evaluate_chunks(responses, prompts)
-
-    def _normalized(self, experience: Any, scores: Tensor) -> Any:
-        is_asked = self.collector.trainer.config.normalize_score is not None
-        return self.collector.normalized(experience, scores) if is_asked else experience
-
-    def _compared(self, experience: Any) -> Any:
-        return self.collector.compared(experience)
-
-    def _evaluate(self, responses: Any, prompts: Sequence[Prompt]) -> Any:
-        return self.collector.evaluate(responses, prompts)
-
-    def _encode(self, prompts: Sequence[Prompt]) -> tuple[Tensor, Tensor]:
-        return self.collector.encode(prompts)
-
     def _rollout_metrics(self, experience: Any) -> dict[str, float]:
         return self.collector.metrics(experience)
-
-    @property
-    def sampler_gap(self) -> SamplerGap:
-        return self.collector.gap

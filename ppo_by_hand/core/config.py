@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .checks import BY_NAME
-from .counterparts import given_in, translated
-from .settings import described
+from .settings import with_closest_name
 from .shapes import check_kinds, check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
@@ -49,28 +48,32 @@ NO_CLIP = 3e38
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutConfig:
-    """How responses are sampled and turned into rewards and advantages."""
+    """How responses are sampled and turned into rewards and advantages.
+
+    Attributes:
+        stop_token_ids: Any of these ends a response.
+        pad_token_id: Fills the rows that have ended; may be a stop token.
+        max_new_tokens: T at most, >= 1.
+        temperature: > 0; the same when sampling, for the reference and in training.
+        gamma: Discount in [0, 1].
+        lam: GAE's lambda in [0, 1].
+        kl_estimator: KL penalty on each token: "k1"; or "k2" or "k3", whose gradients are wrong in a reward
+            (lesson 6).
+        clip_score: > 0; scores are clipped to +- this before they become rewards.
+        missing_stop_penalty: >= 0; subtracted from the score of a response that never stopped.
+        whiten_rewards: Scale the rewards to variance 1 before GAE, keeping their mean.
+    """
 
     stop_token_ids: tuple[int, ...]
-    """Any of these ends a response."""
     pad_token_id: int
-    """Fills the rows that have ended; may be a stop token."""
     max_new_tokens: int = 24
-    """T at most, >= 1."""
     temperature: float = 1.0
-    """> 0; the same when sampling, for the reference and in training."""
     gamma: float = 1.0
-    """Discount in [0, 1]."""
     lam: float = 0.95
-    """GAE's lambda in [0, 1]."""
     kl_estimator: str = "k1"
-    """KL penalty on each token: "k1"; or "k2" or "k3", whose gradients are wrong in a reward (lesson 6)."""
     clip_score: float = 5.0
-    """> 0; scores are clipped to +- this before they become rewards."""
     missing_stop_penalty: float = 1.0
-    """>= 0; subtracted from the score of a response that never stopped."""
     whiten_rewards: bool = False
-    """Scale the rewards to variance 1 before GAE, keeping their mean."""
 
     def __post_init__(self) -> None:
         if self.clip_score is None:
@@ -102,83 +105,97 @@ class RolloutConfig:
         }
 
 
-@described("ppo-by-hand settings lists them all")
+@with_closest_name
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(RolloutConfig):
-    """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error."""
+    """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error.
+
+    Attributes:
+        clip_score: > 0; scores are clipped to +- this before they become rewards. None: no clip (stored as
+            `NO_CLIP`).
+        normalize_score: "first": scores count in standard deviations from their mean, both those of the first
+            rollout; before penalty and clip. None: as they come.
+        num_updates: Rollouts in the run, each followed by its optimizer steps, >= 1.
+        recompute_log_probs: The policy computes the log-probabilities of the sampled tokens again, in one more
+            pass without a cache: for a `sampler` of your own, and for bf16, where a token's two
+            log-probabilities differ by up to 0.07.
+        importance_cap: >= 1, with recompute_log_probs: each token's advantage is weighted by
+            min(policy / sampler, this), in probabilities; 2 is usual. None: all tokens count alike.
+        batch_size: Prompts, and so responses, in one update, >= 1.
+        samples_per_prompt: Responses to each prompt of an update, a divisor of batch_size.
+        micro_rollout_batch_size: Responses sampled and evaluated at once, at most batch_size; a smaller number
+            needs less memory. None: all.
+        num_epochs: Passes over the responses of one update, >= 1.
+        num_minibatches: Optimizer steps in one epoch, 1 to batch_size.
+        micro_batch_size: Rows in one forward and backward; gradients add up to the minibatch's. None: the whole
+            minibatch.
+        learning_rate: > 0, AdamW, for actor and critic; after the warm-up it decays to 0 over the run.
+        warmup_updates: >= 0; the learning rate rises linearly over these: Adam's first steps do not know the
+            gradients' scale yet.
+        scheduler: How the learning rate decays: "linear", "cosine", or "constant", which does not.
+        critic_learning_rate: > 0; None: that of the policy.
+        critic_warmup_updates: >= 0; in these first updates only the critic learns: the policy's learning rate
+            is 0.
+        adam_epsilon: > 0; PyTorch's 1e-8 makes the first steps large where gradients are small.
+        max_grad_norm: > 0; gradients are scaled down to this norm before each step.
+        clip_epsilon: > 0, PPO's interval around ratio 1: [1 - epsilon, 1 + epsilon]; of a pair (low, high)
+            [1 - low, 1 + high].
+        value_clip_epsilon: > 0, in units of value.
+        value_coef: >= 0, weight of the value loss.
+        entropy_coef: >= 0, weight of the entropy bonus.
+        advantages: What a response is compared with: "gae", the critic; "rloo", the mean of the other responses
+            to its prompt; "grpo", the mean of all of them, in standard deviations. The last two need
+            samples_per_prompt and take no critic.
+        whiten_advantages: Mean 0, variance 1 over the real tokens of each rollout; after the returns are made.
+        kl_in: Where the KL penalty stands: in the "reward" of each token, or as a term of its own in the
+            "loss".
+        kl_coef: >= 0, the coefficient (beta) of KL(policy || reference); where the controller starts.
+        kl_target: Nats in a whole response that the adaptive controller steers to; None keeps kl_coef fixed.
+        kl_horizon: Responses after which an error of 0.2 has changed `kl_coef` by a fifth.
+        max_update_kl: Stop the epochs of an update when a minibatch's approx_kl exceeds this; None never does.
+        ratio_threshold: > 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike.
+        stop_on: Live checks that end the run when they fail: "kl", "entropy", "clip", "critic", "first_ratio",
+            "first_kl", "grad_norm", "moves", "sampler", "scores", "stop_rate". Without them only numbers that
+            are not finite do, and no step at all.
+        seed: Sampling and order of prompts and minibatches.
+        log_dir: Where TensorBoard files and `metrics.jsonl` go; None writes none.
+
+    Those of the rollout:
+    """
 
     clip_score: float | None = 5.0  # type: ignore[assignment]  # wider than lesson 8 reads: __post_init__ makes it a float
-    """> 0; scores are clipped to +- this before they become rewards. None: no clip (stored as `NO_CLIP`)."""
     normalize_score: str | None = None
-    """"first": scores count in standard deviations from their mean, both those of the first rollout; before penalty
-    and clip. None: as they come."""
     num_updates: int = 60
-    """Rollouts in the run, each followed by its optimizer steps, >= 1."""
     recompute_log_probs: bool = False
-    """The policy computes the log-probabilities of the sampled tokens again, in one more pass without a cache: for a
-    `sampler` of your own, and for bf16, where a token's two log-probabilities differ by up to 0.07."""
     importance_cap: float | None = None
-    """>= 1, with recompute_log_probs: each token's advantage is weighted by min(policy / sampler, this), in
-    probabilities; 2 is usual. None: all tokens count alike."""
     batch_size: int = 64
-    """Prompts, and so responses, in one update, >= 1."""
     samples_per_prompt: int = 1
-    """Responses to each prompt of an update, a divisor of batch_size."""
     micro_rollout_batch_size: int | None = None
-    """Responses sampled and evaluated at once, at most batch_size; a smaller number needs less memory. None: all."""
     num_epochs: int = 4
-    """Passes over the responses of one update, >= 1."""
     num_minibatches: int = 4
-    """Optimizer steps in one epoch, 1 to batch_size."""
     micro_batch_size: int | None = None
-    """Rows in one forward and backward; gradients add up to the minibatch's. None: the whole minibatch."""
     learning_rate: float = 1e-3
-    """> 0, AdamW, for actor and critic; after the warm-up it decays to 0 over the run."""
     warmup_updates: int = 5
-    """>= 0; the learning rate rises linearly over these: Adam's first steps do not know the gradients' scale yet."""
     scheduler: str = "linear"
-    """How the learning rate decays: "linear", "cosine", or "constant", which does not."""
     critic_learning_rate: float | None = None
-    """> 0; None: that of the policy."""
     critic_warmup_updates: int = 0
-    """>= 0; in these first updates only the critic learns: the policy's learning rate is 0."""
     adam_epsilon: float = 1e-5
-    """> 0; PyTorch's 1e-8 makes the first steps large where gradients are small."""
     max_grad_norm: float = 1.0
-    """> 0; gradients are scaled down to this norm before each step."""
     clip_epsilon: float | tuple[float, float] = 0.2
-    """> 0, PPO's interval around ratio 1: [1 - epsilon, 1 + epsilon]; of a pair (low, high) [1 - low, 1 + high]."""
     value_clip_epsilon: float = 0.2
-    """> 0, in units of value."""
     value_coef: float = 0.1
-    """>= 0, weight of the value loss."""
     entropy_coef: float = 0.0
-    """>= 0, weight of the entropy bonus."""
     advantages: str = "gae"
-    """What a response is compared with: "gae", the critic; "rloo", the mean of the other responses to its prompt;
-    "grpo", the mean of all of them, in standard deviations. The last two need samples_per_prompt and take no critic."""
     whiten_advantages: bool = True
-    """Mean 0, variance 1 over the real tokens of each rollout; after the returns are made."""
     kl_in: str = "reward"
-    """Where the KL penalty stands: in the "reward" of each token, or as a term of its own in the "loss"."""
     kl_coef: float = 0.05
-    """>= 0, the coefficient (beta) of KL(policy || reference); where the controller starts."""
     kl_target: float | None = None
-    """Nats in a whole response that the adaptive controller steers to; None keeps kl_coef fixed."""
     kl_horizon: int = 10_000
-    """Responses after which an error of 0.2 has changed `kl_coef` by a fifth."""
     max_update_kl: float | None = None
-    """Stop the epochs of an update when a minibatch's approx_kl exceeds this; None never does."""
     ratio_threshold: float = 10.0
-    """> 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike."""
     stop_on: tuple[str, ...] = ()
-    """Live checks that end the run when they fail: "kl", "entropy", "clip", "critic", "first_ratio", "first_kl",
-    "grad_norm", "moves", "sampler", "scores", "stop_rate". Without them only numbers that are not finite do, and no
-    step at all."""
     seed: int = 0
-    """Sampling and order of prompts and minibatches."""
     log_dir: str | Path | None = None
-    """Where TensorBoard files and `metrics.jsonl` go; None writes none."""
 
     def __post_init__(self) -> None:
         if isinstance(self.log_dir, Path):
@@ -254,28 +271,10 @@ class PPOConfig(RolloutConfig):
                 "lower it, or leave it out to sample all at once"
             )
 
-    @classmethod
-    def from_trl(cls, args: Any = None, /, **options: Any) -> PPOConfig:
-        """The settings that stand for a configuration of TRL's PPO.
-
-        Args:
-            args: an object of TRL's `PPOConfig`, as a parser made it; what it has chosen counts as options.
-            options: keyword arguments of `trl.experimental.ppo.PPOConfig`; one that is not given has TRL's default.
-                Settings of ours may stand among them, and win: `stop_token_ids` and `pad_token_id` come from the
-                tokenizer.
-
-        Raises:
-            ValueError: an option asks for something that no setting decides; the message says where it is done.
-        """
-        chosen = {} if args is None else given_in(args)
-        return cls(**translated({**chosen, **options}, {field.name for field in fields(cls)}))
-
-    @property
-    def rollout_batch_size(self) -> int | None:
-        """Older name of `micro_rollout_batch_size`, for files of lesson 9 that were handed out before."""
-        return self.micro_rollout_batch_size
-
     @property
     def minibatch_size(self) -> int:
         """Rows in one optimizer step; the last minibatch of an epoch may be smaller."""
         return -(-self.batch_size // self.num_minibatches)
+
+
+PPOConfig.__doc__ = f"{PPOConfig.__doc__}{(RolloutConfig.__doc__ or '').partition('Attributes:')[2]}"  # for help()

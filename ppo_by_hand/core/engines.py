@@ -75,10 +75,9 @@ def with_importance_weights(optimize: Optimize) -> Optimize:
 
     @functools.wraps(optimize)
     def wrapped(trainer: Any, buffer: Any) -> dict[str, float]:
-        gap: SamplerGap | None = getattr(trainer, "sampler_gap", None)
-        if gap is not None and gap.weights is not None:
+        if (weights := trainer.collector.gap.weights) is not None:
             (rollout,) = buffer._stored
-            buffer._stored = [replace(rollout, advantages=rollout.advantages * gap.weights)]
+            buffer._stored = [replace(rollout, advantages=rollout.advantages * weights)]
         return optimize(trainer, buffer)
 
     return wrapped

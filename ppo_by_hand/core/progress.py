@@ -45,7 +45,7 @@ def quiet() -> None:
 
 @contextmanager
 def while_read() -> Iterator[None]:
-    """What is printed inside ends without a word when nobody reads on, as in `ppo-by-hand settings | head`."""
+    """What is printed inside ends without a word when nobody reads on, as in `ppo-by-hand train ... | head`."""
     try:
         try:
             yield

@@ -26,7 +26,7 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
     for name, value, fits, what in (
         ("model", model, actor_and_critic, "actor and critic, PolicyAndValue(policy, ValueModel(backbone))"),
         ("ref_model", ref_model, isinstance(ref_model, nn.Module | None), "make_reference(policy), or None with LoRA"),
-        ("config", config, isinstance(config, PPOConfig), "a PPOConfig of ppo_by_hand (from_trl makes one of TRL's)"),
+        ("config", config, isinstance(config, PPOConfig), "a PPOConfig of ppo_by_hand"),
     ):
         if not fits:
             raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ppo_by_hand.core.checkpoints import MAY_DIFFER, NEWER
-from ppo_by_hand.core.config import NO_CLIP, PPOConfig
-from ppo_by_hand.core.settings import RENAMED, nearest, of_older_names, with_new_names
+from ppo_by_hand.core.checkpoints import MAY_DIFFER
+from ppo_by_hand.core.config import PPOConfig
+from ppo_by_hand.core.settings import closest
 from ppo_by_hand.core.shapes import check_number, is_of_kind
 
 from .models import check_bfloat16
@@ -30,35 +30,45 @@ LONG_PROMPTS = ("refuse", "drop", "truncate")
 
 @dataclass(frozen=True, kw_only=True)
 class HubOptions:
-    """How models and prompts are made ready. A field out of range is an error."""
+    """How models and prompts are made ready. A field out of range is an error.
+
+    Attributes:
+        dtype: Of policy and critic: float32, bfloat16, or auto: as saved. 16 bits only below adapters
+            (lora_rank > 0).
+        frozen_dtype: Of reference and reward model: float32, bfloat16, or auto: as the policy is trained, as
+            the reward was saved.
+        gradient_checkpointing: Compute activations again in the backward: less memory, one more forward.
+        lora_rank: > 0 trains LoRA adapters of this rank in policy and critic, and needs no reference model; 0
+            trains all.
+        lora_alpha: > 0; the adapters are scaled by lora_alpha / lora_rank.
+        lora_targets: Names of the modules that get an adapter, with commas between them.
+        value: What the critic starts from: policy (and a new head), reward, or a reward model's name or folder
+            (VALUE=).
+        stop_tokens: Tokens or their numbers, with commas between them, which alone end a response; else those
+            of the model.
+        max_prompt_length: Tokens; None: what the policy's context leaves.
+        long_prompts: What happens to longer ones: refuse the run, drop them, or truncate them to their last
+            tokens.
+        eval_prompts: A file like PROMPTS: held-out prompts, scored every `eval_every` updates; the best policy
+            is kept in OUT/best.
+        eval_every: Updates between two evaluations, >= 1; the last update is always evaluated.
+        tracker: One that Accelerate knows, such as wandb, beside the TensorBoard files that are always written.
+    """
 
     dtype: str = "float32"
-    """Of policy and critic: float32, bfloat16, or auto: as saved. 16 bits only below adapters (lora_rank > 0)."""
     frozen_dtype: str = "auto"
-    """Of reference and reward model: float32, bfloat16, or auto: as the policy is trained, as the reward was saved."""
     gradient_checkpointing: bool = False
-    """Compute activations again in the backward: less memory, one more forward."""
     lora_rank: int = 0
-    """> 0 trains LoRA adapters of this rank in policy and critic, and needs no reference model; 0 trains all."""
     lora_alpha: float = 16.0
-    """> 0; the adapters are scaled by lora_alpha / lora_rank."""
     lora_targets: str = "all-linear"
-    """Names of the modules that get an adapter, with commas between them."""
     value: str = "policy"
-    """What the critic starts from: policy (and a new head), reward, or a reward model's name or folder (VALUE=)."""
     stop_tokens: str = ""
-    """Tokens or their numbers, with commas between them, which alone end a response; else those of the model."""
     max_prompt_length: int | None = None
-    """Tokens; None: what the policy's context leaves."""
     long_prompts: str = "refuse"
-    """What happens to longer ones: refuse the run, drop them, or truncate them to their last tokens."""
 
     eval_prompts: str = ""
-    """A file like PROMPTS: held-out prompts, scored every `eval_every` updates; the best policy is kept in OUT/best."""
     eval_every: int = 10
-    """Updates between two evaluations, >= 1; the last update is always evaluated."""
     tracker: str = ""
-    """One that Accelerate knows, such as wandb, beside the TensorBoard files that are always written."""
 
     def __post_init__(self) -> None:
         for name, allowed in (("dtype", DTYPES), ("frozen_dtype", DTYPES), ("long_prompts", LONG_PROMPTS)):
@@ -82,12 +92,8 @@ class HubOptions:
             raise ValueError(f"expected tracker to be installed ({', '.join(installed)}), got {self.tracker!r}; {fix}")
 
 
-def parse_settings(text: str, say: Callable[[str], None] = print) -> dict[str, Any]:
+def parse_settings(text: str) -> dict[str, Any]:
     """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig` and `HubOptions`; quotes keep a blank.
-
-    Args:
-        text: as the user wrote it.
-        say: is called with a sentence about each older name.
 
     Raises:
         ValueError: a name is no setting, or a value is not of its type.
@@ -101,14 +107,10 @@ def parse_settings(text: str, say: Callable[[str], None] = print) -> dict[str, A
         raise ValueError(f"expected SET to close each quote, got {text!r}") from error
     for pair in pairs:
         name, _, value = pair.partition("=")
-        for sentence in of_older_names([name]):
-            say(sentence)
-        name = RENAMED.get(name, name)
         if name not in kinds:
-            meant = nearest(name, kinds)
             raise ValueError(
-                f"expected SET to have settings, got {name!r}{meant}; ppo-by-hand settings (or python -m ppo_by_hand "
-                "settings) describes them all"
+                f"expected SET to have settings, got {name!r}; the closest one is {closest(name, kinds)}, and "
+                "help(PPOConfig) and help(ppo_by_hand.hub.options) describe them all"
             )
         chosen[name] = value if kinds[name] == "str" else _parsed(value)
         if kinds[name] == "tuple[str, ...]" and isinstance(chosen[name], str):
@@ -121,24 +123,22 @@ def parse_settings(text: str, say: Callable[[str], None] = print) -> dict[str, A
     return chosen
 
 
-def split_settings(text: str, say: Callable[[str], None] = print) -> tuple[dict[str, Any], HubOptions]:
+def split_settings(text: str) -> tuple[dict[str, Any], HubOptions]:
     """The keyword arguments of `PPOConfig` with the defaults of the preset, and the options.
 
     Raises:
         ValueError: as `parse_settings`, or an option is out of range.
     """
     names = {field.name for field in dataclasses.fields(HubOptions)}
-    chosen = parse_settings(text, say)
+    chosen = parse_settings(text)
     options = HubOptions(**{name: value for name, value in chosen.items() if name in names})
     return DEFAULTS | DEFAULTS_OF_REWARDS | {n: value for n, value in chosen.items() if n not in names}, options
 
 
 def that_decide(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """All settings that a resumed run must share: those that were chosen, and the defaults of the others."""
-    options = {field.name: field.default for field in dataclasses.fields(HubOptions)}
-    found = NEWER | options | with_new_names(chosen)
-    found["clip_score"] = None if (found["clip_score"] or NO_CLIP) >= NO_CLIP else found["clip_score"]
-    return {name: value for name, value in found.items() if name not in (*MAY_CHANGE, *DECIDED)}
+    defaults = {one.name: one.default for kind in (PPOConfig, HubOptions) for one in dataclasses.fields(kind)}
+    return {name: value for name, value in {**defaults, **chosen}.items() if name not in (*MAY_CHANGE, *DECIDED)}
 
 
 def _parsed(value: str) -> Any:

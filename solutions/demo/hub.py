@@ -97,7 +97,7 @@ def run_hub(
     check_configuration(Accelerator())
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
     say = say if is_first else _say_nothing
-    chosen, options = split_settings(settings, say)
+    chosen, options = split_settings(settings)
     set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
     parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
     decide = that_decide(chosen | dataclasses.asdict(options))
@@ -189,14 +189,9 @@ def _open_journal(
     if Accelerator().is_main_process:
         if said := prepare_output(out, resume, inputs, overwrite):
             say(said)
-        Journal(out, settings, resume, _of_today).reopen(num_updates)
+        Journal(out, settings, resume).reopen(num_updates)
     Accelerator().wait_for_everyone()
-    return Journal(out, settings, resume=True, of_today=_of_today)
-
-
-def _of_today(settings: dict[str, Any]) -> dict[str, Any]:
-    """What a journal says that an older version has written: a setting that it lacks had its default."""
-    return settings | {"SET": that_decide(settings["SET"])}
+    return Journal(out, settings, resume=True)
 
 
 def _make_trainer(parts: Parts) -> PPOTrainer:

@@ -114,7 +114,7 @@ def evaluate(trainer: PPOTrainer, prompt_ids: Sequence[list[int]]) -> list[Sampl
     with trainer.accelerator.autocast(), whole():
         for start in range(0, len(prompt_ids), size):
             batch = prompt_ids[start : start + size]
-            input_ids, visible = trainer._encode(batch)
+            input_ids, visible = trainer.collector.encode(batch)
             responses, _, mask = generate(trainer.policy, input_ids, visible, **config.sampling(), generator=draw)
             rows, real = torch.cat([input_ids, responses], dim=1), torch.cat([visible, mask], dim=1)
             scores = trainer.score(rows, real, input_ids.shape[1], prompts=batch).tolist()

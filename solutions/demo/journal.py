@@ -42,7 +42,6 @@ class Journal:
         out: the run's folder, made ready by `prepare_output`.
         settings: all that decides the run's numbers, as plain data; a resumed run must have the same.
         resume: read what an interrupted run has left, instead of starting a new journal.
-        of_today: makes the settings of an older journal those of today.
 
     Attributes:
         facts: what was recorded, by name.
@@ -51,19 +50,13 @@ class Journal:
         ValueError: there is nothing to resume, or the run in `out` has other settings.
     """
 
-    def __init__(
-        self,
-        out: Path,
-        settings: Mapping[str, Any],
-        resume: bool,
-        of_today: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-    ) -> None:
+    def __init__(self, out: Path, settings: Mapping[str, Any], resume: bool) -> None:
         is_finished = _file(out / FINISHED).is_file() and not _file(out / FOLDER).is_file()
         self.folder = out / (FINISHED if resume and is_finished else FOLDER)
         # As JSON gives them back: tuples have become lists.
         wanted = json.loads(json.dumps({"version": VERSION, **settings}))
         if resume:
-            self.facts = self._read(wanted, of_today)
+            self.facts = self._read(wanted)
         else:
             self.folder.mkdir(exist_ok=True)
             self.facts = {}
@@ -126,12 +119,12 @@ class Journal:
         remove_empty([target, *target.rglob("*")])
         self.folder = self.folder.rename(target)
 
-    def _read(self, wanted: dict[str, Any], of_today: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    def _read(self, wanted: dict[str, Any]) -> dict[str, Any]:
         if not self.file.is_file():
             raise ValueError(f"expected an unfinished run in {self.folder.parent} to go on with, got none; {AGAIN}")
         try:
             facts: dict[str, Any] = json.loads(self.file.read_text(encoding="utf-8"))
-            found = of_today(facts["settings"])
+            found = dict(facts["settings"])
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"expected {self.file} as a run has written it, got a damaged file; {AGAIN}") from error
         for name in wanted:

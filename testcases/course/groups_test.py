@@ -88,20 +88,6 @@ def test_a_run_of_groups_goes_on_from_its_checkpoint(tmp_path):
     assert second.train(PROMPTS) == whole
 
 
-def test_a_checkpoint_from_before_these_settings_is_one_of_gae(tmp_path):
-    settings = WITH_CRITIC
-    trainer = trainer_of(with_critic(), **settings)
-    trainer.save_checkpoint(tmp_path)
-    file = next(tmp_path.iterdir())
-    state = torch.load(file, weights_only=True)
-    for name in ("advantages", "kl_in"):
-        del state["config"][name]
-    torch.save(state, file)
-    trainer_of(with_critic(), **settings).load_checkpoint(tmp_path)
-    with pytest.raises(ValueError, match="kl_in 'reward'"):
-        trainer_of(with_critic(), **settings, kl_in="loss").load_checkpoint(tmp_path)
-
-
 @pytest.mark.parametrize(
     "settings, says",
     [
@@ -142,6 +128,6 @@ def test_a_batch_that_is_no_groups_is_refused():
 def test_the_rollout_may_be_read_in_parts():
     """Groups are compared when all of them are there."""
     whole, parts = (trainer_of(micro_rollout_batch_size=size) for size in (None, 2))
-    generation = whole._generate(BATCH)
-    experiences = [one._compared(one._evaluate(generation, BATCH)) for one in (whole, parts)]
+    generation = whole.collector.generate(BATCH)
+    experiences = [one.collector.compared(one.collector.evaluate(generation, BATCH)) for one in (whole, parts)]
     torch.testing.assert_close(*(replace(one).advantages for one in experiences))

@@ -101,7 +101,7 @@ def fields_of(experience):
 def test_responses_evaluated_in_parts_are_the_same_experience(size, whiten):
     whole, parts = (small_trainer(whiten_rewards=whiten, micro_rollout_batch_size=rows) for rows in (None, size))
     responses = whole.generate_responses(PROMPTS)
-    expected, found = (fields_of(one._evaluate(responses, PROMPTS)) for one in (whole, parts))
+    expected, found = (fields_of(one.collector.evaluate(responses, PROMPTS)) for one in (whole, parts))
     for name, tensor in expected.items():
         real = expected["mask"] if tensor.shape == expected["mask"].shape else torch.ones_like(tensor, dtype=torch.bool)
         real = expected["attention_mask"] if name == "input_ids" else real
@@ -121,7 +121,7 @@ def test_no_model_reads_more_rows_at_once_than_asked():
 
 def test_responses_sampled_in_parts_are_those_of_each_part():
     trainer, alone = small_trainer(micro_rollout_batch_size=2), small_trainer()
-    together = trainer._generate(PROMPTS)
+    together = trainer.collector.generate(PROMPTS)
     for start in (0, 2, 4):
         part = alone.generate_responses(PROMPTS[start : start + 2])
         width = part.mask.shape[1]

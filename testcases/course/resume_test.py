@@ -106,6 +106,23 @@ def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updat
     assert same_state(resumed(folder), undisturbed)
 
 
+@named_cases(
+    "change, sentence",
+    {
+        "one-more": (lambda config: config.update(cooling=1.0), "in which cooling is one; resume it with the code"),
+        "one-less": (lambda config: config.pop("gamma"), "in which gamma is no setting yet; resume it"),
+    },
+)
+def test_a_checkpoint_with_other_settings_than_there_are_is_refused(change, sentence, tmp_path):
+    run = trainer()
+    run.save_checkpoint(tmp_path)
+    state = torch.load(tmp_path / CHECKPOINT_FILE, weights_only=True)
+    change(state["config"])
+    torch.save(state, tmp_path / CHECKPOINT_FILE)
+    with pytest.raises(ValueError, match=sentence):
+        run.load_checkpoint(tmp_path)
+
+
 def test_a_run_killed_twice_equals_the_undisturbed_one(tmp_path, undisturbed):
     folder = CheckpointFolder(tmp_path, every=1)
     killed_after(2, folder)

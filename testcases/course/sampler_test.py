@@ -203,9 +203,9 @@ def test_each_token_counts_with_its_truncated_importance_weight(kind):
     run._collect = lambda prompts: collected.append(collect(prompts)) or collected[0]
     run.train(PROMPTS)
     (rollout,), (minibatch,) = collected, seen
-    theirs = run.sampler_gap.log_probs
+    theirs = run.collector.gap.log_probs
     weights = truncated_importance_weights(rollout.log_probs, theirs, rollout.mask, 1.02)
-    assert torch.equal(weights, run.sampler_gap.weights) and 0.9 < weights[rollout.mask].min() < 1.0 < weights.max()
+    assert torch.equal(weights, run.collector.gap.weights) and 0.9 < weights[rollout.mask].min() < 1.0 < weights.max()
     expected = masked_whiten(rollout.advantages, rollout.mask) * weights
     order = [rollout.input_ids.tolist().index(row) for row in padded(minibatch, rollout)]
     width = minibatch.mask.shape[1]

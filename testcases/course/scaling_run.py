@@ -85,7 +85,7 @@ def _model(seed: int) -> Any:
 
 def whole_experience(trainer: Any, prompts: list[Any] = PROMPTS) -> Experience:
     """Ragged rows, the same for any number of processes: every process samples all of them from one seed."""
-    input_ids, attention_mask = trainer._encode(prompts)
+    input_ids, attention_mask = trainer.collector.encode(prompts)
     draw = torch.Generator().manual_seed(5)
     config = replace(trainer.config, whiten_rewards=False)
     with trainer.whole_model() as model:

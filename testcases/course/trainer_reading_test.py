@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from ppo_by_hand.core.prompts import tokenize
-from solutions.lesson08_rollout import Experience, merge_experiences, rollout, with_rewards_whitened
+from solutions.lesson08_rollout import Experience, rollout
 from solutions.lesson09_ppo_trainer import trainer as trainer_module
-from solutions.lesson11_scaling import DistributedPPOTrainer, global_masked_whiten
 from testcases.course.memory_test import PROMPTS, small_trainer
 from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT, region_text
@@ -117,40 +115,3 @@ def test_advantages_are_computed_once_where_a_chunk_is_the_rollout(
     trainer.collector.blocks = replace(trainer.collector.blocks, compute_response_gae=once)
     trainer._collect(PROMPTS)
     assert sum(seen) == rows * len(PROMPTS)
-
-
-class OlderTrainer(DistributedPPOTrainer):
-    """Lesson 11's `_collect` as it was written before there was a collector."""
-
-    def _collect(self, prompts):
-        with self.processes.together():
-            own = self._own_experience(self.processes.share(tokenize(prompts, self.tokenizer)))
-        if self.config.normalize_score is not None:
-            own = self._normalized(own, torch.cat(self.processes.collect([own.scores.cpu()])))
-        if self.config.whiten_rewards:
-            own = with_rewards_whitened(own, self.config, partial(global_masked_whiten, gather=self.processes.gather))
-        together = merge_experiences(self.processes.collect([own]))
-        if self.sampler_gap.log_probs is not None:
-            self.sampler_gap.log_probs = torch.cat(self.processes.collect([self.sampler_gap.log_probs]))
-        self.collected = getattr(self, "collected", 0) + 1
-        return self._compared(together)
-
-    def _own_experience(self, prompts):
-        with self.whole_model():
-            return self._evaluate_parts(self._generate(prompts), prompts)
-
-
-@named_cases(
-    "settings",
-    {
-        "plain": {},
-        "in-chunks": {"micro_rollout_batch_size": 2},
-        "normalized-and-whitened": {"normalize_score": "first", "whiten_rewards": True},
-    },
-)
-def test_an_older_lesson_11_collects_as_it_did(settings: dict[str, Any]) -> None:
-    older, now = (
-        small_trainer(kind, batch_size=len(PROMPTS), **settings) for kind in (OlderTrainer, DistributedPPOTrainer)
-    )
-    assert [older.training_step(PROMPTS) for _ in range(2)] == [now.training_step(PROMPTS) for _ in range(2)]
-    assert older.collected == 2, "its own method"

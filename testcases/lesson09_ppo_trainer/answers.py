@@ -572,7 +572,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     rolled_out_by_hand = instead("""
         with self.accelerator.autocast():
             responses = self.generate_responses(batch)
-        experience = self._evaluate(responses, batch)
+        experience = self.collector.evaluate(responses, batch)
         rollout = self._rollout_metrics(experience)
         advantages, mask = experience.advantages, experience.mask
         if self.config.whiten_advantages:
