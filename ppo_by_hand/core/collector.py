@@ -19,7 +19,6 @@ from .engines import SamplerGap
 from .groups import with_group_advantages
 from .heads import text_config
 from .metrics import rollout_metrics
-from .normalization import Scale, scale_in, scale_of, with_scores_normalized
 from .prompts import Prompt, encode_prompts, tokenize
 from .scoring import with_place
 
@@ -31,9 +30,6 @@ class Blocks:
     gather_log_probs: Callable[..., Tensor]
     masked_whiten: Callable[..., Tensor]
     leave_one_out_baseline: Callable[..., Tensor]
-    compute_response_gae: Callable[..., tuple[Tensor, Tensor]]
-    compute_rewards: Callable[..., Tensor]
-    penalize_missing_stop: Callable[..., Tensor]
     evaluation_mode: Callable[..., Any]
     response_logits: Callable[..., Tensor]
     checked_generation: Callable[..., Any]
@@ -52,14 +48,12 @@ class Collector:
 
     Attributes:
         gap: how far a sampler was from the policy in the last rollout.
-        first_scale: of the scores of the run's first rollout, where scores are normalized.
         is_measured: whether the first rollout has found the model without dropout.
     """
 
     def __init__(self, trainer: Any, blocks: Blocks) -> None:
         self.trainer, self.blocks = trainer, blocks
         self.gap = SamplerGap(trainer.config.importance_cap)
-        self.first_scale = Scale()
         self.is_measured = False
 
     def collect(self, prompts: Sequence[Prompt]) -> Any:
@@ -87,10 +81,9 @@ class Collector:
     def evaluate(self, generation: Any, prompts: Sequence[Prompt]) -> Any:
         """Let reference, critic and reward model read sampled responses, each once, and make rewards and advantages."""
         config = self.trainer.config
-        if config.normalize_score is None and len(self.chunks(len(prompts))) == 1:
+        if len(self.chunks(len(prompts))) == 1:
             return self.evaluate_chunks(generation, prompts, config.whiten_rewards)
-        experience = self.evaluate_chunks(generation, prompts)
-        return self.rescaled(experience, experience.scores, self.blocks.masked_whiten)
+        return self.whitened(self.evaluate_chunks(generation, prompts), self.blocks.masked_whiten)
 
     def evaluate_chunks(self, generation: Any, prompts: Sequence[Prompt], whiten_rewards: bool = False) -> Any:
         """The same without what takes all rows: a chunk's rewards can be whitened only where it is the rollout."""
@@ -117,28 +110,15 @@ class Collector:
         is_written = any(isinstance(prompt, Encoded) for prompt in prompts)
         return partial(self.trainer.score, prompts=prompts) if is_written else self.trainer.score
 
-    def rescaled(self, experience: Any, scores: Tensor, whiten: Callable[..., Tensor]) -> Any:
-        """With normalized scores and whitened rewards, as the config says, and the advantages of those.
+    def whitened(self, experience: Any, whiten: Callable[..., Tensor]) -> Any:
+        """With whitened rewards, if the config says so, and the advantages of those.
 
         Args:
             experience: of `evaluate_chunks`.
-            scores: of the whole rollout, in all processes.
             whiten: `masked_whiten`, or a function that whitens over the tokens of all processes.
         """
         config = self.trainer.config
-        if config.normalize_score is not None:
-            return self.normalized(experience, scores, whiten if config.whiten_rewards else None)
         return self.blocks.with_rewards_whitened(experience, config, whiten) if config.whiten_rewards else experience
-
-    def normalized(self, experience: Any, scores: Tensor, whiten: Callable[..., Tensor] | None = None) -> Any:
-        """With the rewards of normalized scores. The first rollout's scale is in its metrics, so in each checkpoint."""
-        trainer, blocks = self.trainer, self.blocks
-        if trainer.history:
-            self.first_scale = scale_in(trainer.history[0])
-        elif trainer.updates_done == 0:
-            self.first_scale = scale_of(scores)
-        given = blocks.penalize_missing_stop, blocks.compute_rewards, blocks.compute_response_gae, whiten
-        return with_scores_normalized(experience, trainer.config, self.kl_in_rewards, self.first_scale, *given)
 
     def compared(self, experience: Any) -> Any:
         """Advantages of groups in place of the critic's, where the config says so; and how far a sampler is."""
@@ -150,9 +130,8 @@ class Collector:
     def metrics(self, experience: Any) -> dict[str, float]:
         """Of the rollout, before anything is learned from it."""
         trainer, config = self.trainer, self.trainer.config
-        scale = None if config.normalize_score is None else self.first_scale
         now = trainer.kl_controller.value, trainer.updates_done
-        found = rollout_metrics(experience, config, *now, trainer.schedule, scale) | self.gap.metrics
+        found = rollout_metrics(experience, config, *now, trainer.schedule) | self.gap.metrics
         is_other = trainer.sampler is not None and not config.recompute_log_probs
         scaler = trainer.accelerator.scaler  # of float16's gradients, or none
         return (

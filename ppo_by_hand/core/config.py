@@ -113,8 +113,6 @@ class PPOConfig(RolloutConfig):
     Attributes:
         clip_score: > 0; scores are clipped to +- this before they become rewards. None: no clip (stored as
             `NO_CLIP`).
-        normalize_score: "first": scores count in standard deviations from their mean, both those of the first
-            rollout; before penalty and clip. None: as they come.
         num_updates: Rollouts in the run, each followed by its optimizer steps, >= 1.
         recompute_log_probs: The policy computes the log-probabilities of the sampled tokens again, in one more
             pass without a cache: for a `sampler` of your own, and for bf16, where a token's two
@@ -164,7 +162,6 @@ class PPOConfig(RolloutConfig):
     """
 
     clip_score: float | None = 5.0  # type: ignore[assignment]  # wider than lesson 8 reads: __post_init__ makes it a float
-    normalize_score: str | None = None
     num_updates: int = 60
     recompute_log_probs: bool = False
     importance_cap: float | None = None
@@ -258,8 +255,6 @@ class PPOConfig(RolloutConfig):
                 raise ValueError(f"expected {name} to be {fit} {rule}, got {getattr(self, name)}")
 
     def _check_rollout(self) -> None:
-        if self.normalize_score not in (None, "first"):
-            raise ValueError(f'expected normalize_score to be "first" or None, got {self.normalize_score!r}')
         if self.batch_size % self.samples_per_prompt:
             raise ValueError(
                 f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "

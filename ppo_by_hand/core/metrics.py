@@ -9,18 +9,12 @@ from torch import Tensor
 
 from .config import PPOConfig
 from .groups import OF_A_CRITIC
-from .normalization import Scale
 from .schedule import Schedule, learning_rates
 from .tokens import is_stop
 
 
 def rollout_metrics(
-    experience: Any,
-    config: PPOConfig,
-    kl_coef: float,
-    updates_done: int,
-    schedule: Schedule | None = None,
-    scale: Scale | None = None,
+    experience: Any, config: PPOConfig, kl_coef: float, updates_done: int, schedule: Schedule | None = None
 ) -> dict[str, float]:
     """Metrics of the rollout; `kl` is the k1 estimate summed over each response, and `explained_variance` the share of
     the variance of the rewards to go that the critic's values predict.
@@ -30,7 +24,6 @@ def rollout_metrics(
         kl_coef: its KL coefficient.
         updates_done: number of updates before this one.
         schedule: of the learning rates, in the place of the config's.
-        scale: by which the scores were normalized before the clip.
     """
     mask, scores = experience.mask, experience.scores
     kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
@@ -38,7 +31,7 @@ def rollout_metrics(
     to_go = rewards_to_go(experience.rewards, mask, config.gamma)[mask]
     unexplained = (to_go - values).var(correction=0) / to_go.var(correction=0).clamp(min=1e-8)
     is_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
-    clipped = (scale or Scale())(scores) - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
+    clipped = scores - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
     found = {
         "score": scores.mean().item(),
         "score_std": scores.std(correction=0).item(),

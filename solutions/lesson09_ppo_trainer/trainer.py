@@ -57,9 +57,8 @@ from ppo_by_hand.core.validate import check_functions, check_parts, check_reward
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson03_policy_gradient import leave_one_out_baseline
-from ..lesson04_gae import compute_response_gae
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics, value_statistics
-from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, penalize_missing_stop
+from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -89,9 +88,6 @@ BLOCKS = Blocks(
     gather_log_probs,
     masked_whiten,
     leave_one_out_baseline,
-    compute_response_gae,
-    compute_rewards,
-    penalize_missing_stop,
     evaluation_mode,
     response_logits,
     checked_generation,

@@ -1,4 +1,4 @@
-"""Parts of one's own in the trainer: an optimizer, a schedule, normalized scores, rows and conversations, callbacks."""
+"""Parts of one's own in the trainer: an optimizer, a schedule, rows and conversations, callbacks."""
 
 from dataclasses import replace
 
@@ -6,11 +6,8 @@ import numpy
 import pytest
 import torch
 
-from ppo_by_hand.core.normalization import Scale
 from ppo_by_hand.core.prompts import tokenize
 from ppo_by_hand.core.scoring import make_scorer
-from solutions.lesson04_gae import compute_response_gae
-from solutions.lesson06_kl_rewards import compute_rewards, penalize_missing_stop
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -80,49 +77,6 @@ def test_a_schedule_gives_numbers_of_at_least_0():
     for wrong in (None, -1.0):
         with pytest.raises(ValueError, match=r"expected schedule\(0\)"):
             trainer_with(schedule=lambda done, wrong=wrong: wrong).train(PROMPTS)
-
-
-NORMAL = {"normalize_score": "first", "missing_stop_penalty": 0.5, "num_updates": 3, "clip_score": 1.5}
-
-
-def test_normalized_scores_by_hand():
-    run = small_trainer(**NORMAL)
-    found = run._collect(PROMPTS)
-    mean, std = found.scores.mean().item(), found.scores.std(correction=0).item()
-    scores = penalize_missing_stop((found.scores - mean) / std, found.responses, (1, 2), 0.5)
-    rewards = compute_rewards(scores, found.log_probs, found.ref_log_probs, found.mask, run.kl_controller.value, 1.5)
-    advantages, returns = compute_response_gae(rewards, found.values, found.mask, 1.0, 0.95)
-    for one, other in ((found.rewards, rewards), (found.advantages, advantages), (found.returns, returns)):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
-    assert run._rollout_metrics(found)["score_clip_fraction"] == (scores.abs() > 1.5).double().mean().item()
-    assert run._rollout_metrics(found)["score"] == mean, "the metric stays in the reward's own unit"
-    assert Scale(3.0, 0.0)(torch.tensor([3.0, 4.0])).tolist() == [0.0, 1.0], "equal scores have no scale"
-
-
-@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
-def test_normalized_scores_do_not_depend_on_the_scale_of_the_reward(kind):
-    class Scaled(TokenSum):
-        def forward(self, input_ids, attention_mask):
-            return 1000.0 * super().forward(input_ids, attention_mask) - 7.0
-
-    one, other = (trainer_with(kind, reward(), settings=NORMAL) for reward in (TokenSum, Scaled))
-    one.train(PROMPTS), other.train(PROMPTS)
-    for weight, same in zip(one.policy.parameters(), other.policy.parameters(), strict=True):
-        torch.testing.assert_close(weight, same, rtol=0, atol=1e-6)
-    assert other.history[0]["score"] == pytest.approx(1000.0 * one.history[0]["score"] - 7.0)
-
-
-def test_a_resumed_run_has_the_scale_of_its_first_rollout(tmp_path):
-    whole, begun, again = (small_trainer(**NORMAL) for _ in range(3))
-    whole.train(PROMPTS)
-    begun.train(PROMPTS, lambda run: run.save_checkpoint(tmp_path) if run.updates_done == 2 else None)
-    again.load_checkpoint(tmp_path)
-    again.train(PROMPTS)
-    assert again.history == whole.history
-    with pytest.raises(ValueError, match="normalize_score None here|normalize_score 'first' in"):
-        small_trainer(**NORMAL | {"normalize_score": None}).load_checkpoint(tmp_path)
-    with pytest.raises(ValueError, match='expected normalize_score to be "first" or None'):
-        small_trainer(normalize_score="running")
 
 
 SEEN: list[tuple] = []

@@ -70,7 +70,7 @@ SETTINGS = {
     "no-target": ({"kl_target": 0.0}, "expected kl_target in (0.0, infinity), got 0.0"),
     "unknown-stop": ({"stop_on": ("loss",)}, "expected stop_on to name checks (first_ratio, "),
     "stop-as-a-text": ({"stop_on": "kl"}, "expected stop_on to be tuple[str, ...], got 'kl'"),
-    "running-scale": ({"normalize_score": "running"}, 'expected normalize_score to be "first" or None'),
+    "setting-that-went": ({"normalize_score": "first"}, "got 'normalize_score'; the closest one is clip_score"),
     "weights-of-nothing": ({"importance_cap": 2.0}, "expected recompute_log_probs with importance_cap"),
     "weights-below-1": ({"importance_cap": 0.5, "recompute_log_probs": True}, "expected importance_cap in [1.0, "),
 }

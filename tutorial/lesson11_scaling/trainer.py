@@ -229,9 +229,7 @@ class SharedCollector(Collector):
             trainer.sampling.manual_seed(processes.seed(trainer.config.seed, trainer.updates_done))
         with processes.together():
             own = self.own_experience(processes.share(tokenize(prompts, trainer.tokenizer)))
-        is_scaled = trainer.config.normalize_score is not None
-        scores = torch.cat(processes.collect([own.scores.cpu()])) if is_scaled else own.scores
-        own = self.rescaled(own, scores, partial(global_masked_whiten, gather=processes.gather))
+        own = self.whitened(own, partial(global_masked_whiten, gather=processes.gather))
         together = merge_experiences(processes.collect([_moved(own, torch.device("cpu"))]))
         if self.gap.log_probs is not None:
             theirs = processes.collect([self.gap.log_probs.cpu()])
@@ -239,7 +237,7 @@ class SharedCollector(Collector):
         return _moved(self.compared(together), trainer.accelerator.device)
 
     def own_experience(self, prompts: list[list[int]]) -> Experience:
-        """Sampled and evaluated by this process; the rewards are rescaled with those of all processes, later."""
+        """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""
         with self.trainer.whole_model():
             return self.evaluate_chunks(self.generate(prompts), prompts)
 
