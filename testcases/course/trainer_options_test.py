@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ppo_by_hand.core.asymmetric_clip import with_two_sides
 from ppo_by_hand.core.checks import policy_moves, scores_are_not_clipped
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.processes import Processes
@@ -112,11 +111,9 @@ def test_both_sides_are_one_mean_over_the_real_tokens():
     ratio, weight = (log_probs - old).exp()[mask], advantages[mask]
     by_hand = -torch.minimum(ratio * weight, ratio.clamp(1 - LOW, 1 + HIGH) * weight).mean()
     rows = log_probs, old, advantages
-    for both in (compute_ppo_loss, with_two_sides(compute_ppo_loss)):  # as older files of lesson 9 have it
-        assert torch.allclose(both(*rows, (LOW, HIGH), mask), by_hand, rtol=0, atol=1e-12)
+    assert torch.allclose(compute_ppo_loss(*rows, (LOW, HIGH), mask), by_hand, rtol=0, atol=1e-12)
     plain = ppo_statistics(*rows, LOW, mask)
     assert ppo_statistics(*rows, (LOW, LOW), mask) == pytest.approx(plain, abs=1e-12)
-    assert with_two_sides(ppo_statistics)(*rows, LOW, mask) == plain
     with pytest.raises(ValueError, match="each letter one size"):
         compute_ppo_loss(log_probs, old, advantages[:, :1], (LOW, HIGH))
 
