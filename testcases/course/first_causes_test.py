@@ -165,7 +165,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("asked, edit, told, silent", [pytest.param(*row, id=name) for name, row in CASES.items()])
 def test_the_first_cause(tmp_path: Path, asked: tuple[str, ...], edit: Edit, told: list[str], silent: list[str]):
     folder = solved_folder(tmp_path)

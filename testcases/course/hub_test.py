@@ -238,6 +238,7 @@ BAD_MODELS = {
 @named_cases("given, sentence", {**BAD, **BAD_MODELS})
 def test_bad_input_is_one_sentence_and_leaves_no_policy(given, sentence, gpt2, tmp_path, capsys):
     given = given(gpt2, tmp_path / "model") if callable(given) else given
+    capsys.readouterr()
     assert run(tmp_path, **{"policy": gpt2, **given}) == 1
     said = capsys.readouterr().err.splitlines()
     errors = [line for line in said if not line.startswith("check: ")]

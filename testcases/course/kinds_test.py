@@ -81,7 +81,7 @@ def rejecting(subject: Evaluator, lesson: str, exercise: str) -> Iterator[str]:
         yield from (f"{case.node}[{case.label}]" for case in cases_of(lesson, exercise) if case.run())
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("file, name", [(file, name) for file, names in SHOWS_NAN.items() for name in names])
 def test_a_nan_made_0_at_the_end_is_rejected(file: str, name: str):
     lesson = file.partition("/")[0]
@@ -100,7 +100,7 @@ def test_every_exercise_that_promises_to_show_a_nan_is_asked():
         assert {one.exercise for one in regions(path)} - WITHOUT_NAN == {*SHOWS_NAN.get(file, ())}, file
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [6, 100])
 @pytest.mark.parametrize("number, exercise", SHORT)
 def test_a_look_at_a_few_steps_is_rejected(number: int, exercise: str, most: int):

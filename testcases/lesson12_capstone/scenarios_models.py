@@ -45,8 +45,8 @@ class DroppingPolicy(TablePolicy):
         super().__init__(table, places)
         self.dropout = nn.Dropout(0.5)
 
-    def forward(self, *given: Any, **named: Any) -> Output:
-        output = super().forward(*given, **named)
+    def forward(self, *given: Any, past_key_values: Any = None, **named: Any) -> Output:
+        output = super().forward(*given, past_key_values=past_key_values, **named)
         return Output(**{**vars(output), "logits": self.dropout(output.logits)})
 
     @property
