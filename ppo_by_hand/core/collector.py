@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .conversations import Encoded
 from .dropout import check_no_dropout
 from .engines import SamplerGap
 from .groups import with_group_advantages
 from .heads import text_config
 from .metrics import rollout_metrics
 from .prompts import Prompt, encode_prompts, tokenize
+from .rows import Encoded
 from .scoring import with_place
 
 

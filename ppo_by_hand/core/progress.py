@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .conversations import takes
+from .rows import takes
 
 OnUpdate = Callable[[Any], object]
 

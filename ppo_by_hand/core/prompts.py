@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
-from .conversations import Encoded, Written, encode_prompt, from_row
+from .rows import MESSAGES, Encoded, encode_prompt, from_row
 
-Prompt = str | list[int] | list[dict[str, str]] | Mapping[str, Any]
-"""A text, its token ids, messages, or a row with one of them as `prompt` (or `input_ids`) and more columns."""
-RULE = "expected a list of prompts, each a text, a list of token ids or of messages, or a row with a prompt"
-
-
+Prompt = str | list[int] | Mapping[str, Any]
+"""A text, its token ids, or a row with a text as `prompt` or token ids as `input_ids`, and more columns."""
+RULE = "expected a list of prompts, each a text, a list of token ids, or a row with a prompt"
 OF_TOKENS = ("input_ids", "attention_mask")
 
 
@@ -29,19 +27,26 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
         if isinstance(prompt, Encoded):
             rows.append(prompt)
             continue
-        ids: Any = tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt
-        if is_row(prompt) and not _has_ids(prompt):
-            ids = encode_prompt(_written(prompt, number), tokenizer)
+        text: str | None = None
+        columns: Mapping[str, Any] = {}
+        ids: Any = prompt
+        if isinstance(prompt, str):
+            ids = tokenizer(prompt)["input_ids"]
+        elif isinstance(prompt, Mapping) and not _has_ids(prompt):
+            text, columns = from_row(prompt, f"prompt {number}", prompt)
+            ids = encode_prompt(text, tokenizer)
         try:
             if _has_ids(prompt):
                 ids = _visible_ids(prompt, number)
+                columns = {name: value for name, value in prompt.items() if name not in OF_TOKENS}
             rows.append([_token(token) for token in ([ids] if isinstance(ids, bytes) else ids)])
         except TypeError as error:
-            raise ValueError(f"{RULE}, got {prompt!r} as prompt {number}") from error
+            fix = f"; {MESSAGES}" if _is_conversation(prompt) else ""
+            raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}{fix}") from error
         if not rows[-1]:
             raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompt!r}")
-        if is_row(prompt):
-            rows[-1] = _with_columns(rows[-1], prompt, number)
+        if isinstance(prompt, Mapping):
+            rows[-1] = Encoded(rows[-1], text, columns)
     return rows
 
 
@@ -55,23 +60,15 @@ def _token(value: Any) -> int:
     return operator.index(value)
 
 
-def is_row(prompt: object) -> bool:
-    """Whether it is a row with columns, or a conversation."""
-    return isinstance(prompt, Mapping) or (isinstance(prompt, list) and any(isinstance(p, Mapping) for p in prompt[:1]))
-
-
-def _with_columns(ids: list[int], prompt: Any, number: int) -> Encoded:
-    if _has_ids(prompt):
-        return Encoded(ids, None, {name: prompt[name] for name in prompt if name not in OF_TOKENS})
-    written = _written(prompt, number)
-    return Encoded(ids, written.text, written.columns)
+def _is_conversation(prompt: object) -> bool:
+    return isinstance(prompt, list) and any(isinstance(one, Mapping) for one in prompt)
 
 
 def _needs_tokenizer(prompt: object) -> bool:
-    return isinstance(prompt, str) or (is_row(prompt) and not _has_ids(prompt))
+    return isinstance(prompt, str) or (isinstance(prompt, Mapping) and not _has_ids(prompt))
 
 
-def _has_ids(prompt: object) -> bool:
+def _has_ids(prompt: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(prompt, Mapping) and "input_ids" in prompt and "prompt" not in prompt
 
 
@@ -106,11 +103,6 @@ def _visible_ids(row: Any, number: int) -> list[Any]:
 def _listed(values: Any) -> list[Any]:
     """A list, tuple, array or tensor as a list."""
     return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
-def _written(prompt: Any, number: int) -> Written:
-    row = prompt if isinstance(prompt, Mapping) else {"prompt": prompt}
-    return from_row(row, f"prompt {number}", prompt)
 
 
 def check_prompts(prompts: Sequence[Prompt]) -> None:

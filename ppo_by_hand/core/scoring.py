@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .conversations import Encoded, columns_for, takes
 from .files import first_line
+from .rows import Encoded, columns_for, takes
 from .validate import has_head
 
 Scorer = Callable[..., Tensor]

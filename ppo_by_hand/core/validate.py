@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from .config import PPOConfig
-from .conversations import takes
+from .rows import takes
 
 SIXTEEN_BITS = (torch.bfloat16, torch.float16)
 

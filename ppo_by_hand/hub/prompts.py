@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ppo_by_hand.core.conversations import Encoded, Written, encode_prompt, from_row, from_text, rule_of
+from ppo_by_hand.core.rows import Encoded, Written, encode_prompt, from_row, rule_of
 
 
 def read_prompts(file: Path, variable: str = "PROMPTS") -> list[Written]:
-    """The prompts of a text file, one a line, or of a .jsonl file of {"prompt": text or list of messages}.
+    """The prompts of a text file, one a line, or of a .jsonl file of {"prompt": text}.
 
     What else a JSON line has are columns: a reward function gets those that it names.
 
@@ -32,7 +32,7 @@ def read_prompts(file: Path, variable: str = "PROMPTS") -> list[Written]:
 
 
 def _from_text(line: str, where: str) -> Written:
-    return from_text(line)
+    return Written(line)
 
 
 def _from_json(line: str, where: str) -> Written:
@@ -47,7 +47,7 @@ def encode_all(
     given: list[Written], tokenizer: Any, longest: int | None, how: str, say: Callable[[str], None]
 ) -> list[Encoded]:
     """The prompts with their token ids; arguments and errors as `encode_prompt` and `fit_prompts` have them."""
-    prompts = [Encoded(encode_prompt(one, tokenizer), one.text, one.columns) for one in given]
+    prompts = [Encoded(encode_prompt(one.text, tokenizer), one.text, one.columns) for one in given]
     return fit_prompts(prompts, longest, how, say)
 
 

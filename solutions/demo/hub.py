@@ -17,8 +17,8 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed
 
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.conversations import Encoded, columns_for
 from ppo_by_hand.core.processes import check_configuration
+from ppo_by_hand.core.rows import Encoded, columns_for
 from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.shapes import check_number
 from ppo_by_hand.hub.models import (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from ppo_by_hand.core.conversations import Encoded
+from ppo_by_hand.core.rows import Encoded
 from ppo_by_hand.core.written import MANIFEST
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import prompts as hub_prompts

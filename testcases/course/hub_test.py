@@ -2,7 +2,6 @@
 kind, and every bad input."""
 
 import errno
-import json
 import os
 import random
 import signal
@@ -51,16 +50,11 @@ def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
     assert len((out / "log" / "metrics.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_chat_template_is_applied_to_texts_and_conversations():
+def test_a_chat_template_is_applied_to_texts():
     words = tokenizer(chat=True)
     prompt = hub_prompts._from_json('{"prompt": "hi"}', "line 1")
-    assert words.decode(hub_prompts.encode_prompt(prompt, words)) == "<|user|>hi<|end|><|assistant|>"
-    talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": "a"}]
-    prompt = hub_prompts._from_json(json.dumps({"prompt": talk}), "line 1")
-    assert prompt.text == "a"
-    ids = hub_prompts.encode_prompt(prompt, words)
-    assert words.decode(ids) == "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
-    assert words.decode(hub_prompts.encode_prompt(prompt._replace(is_chat=False), tokenizer())) == "a"
+    assert words.decode(hub_prompts.encode_prompt(prompt.text, words)) == "<|user|>hi<|end|><|assistant|>"
+    assert words.decode(hub_prompts.encode_prompt(prompt.text, tokenizer())) == "hi"
 
 
 def test_every_stop_token_of_the_generation_settings_ends_a_response(gpt2):
@@ -136,11 +130,6 @@ def changed(source: str, folder: Path, change, words=None) -> str:
     return save(folder, made if isinstance(made, torch.nn.Module) else model, words)
 
 
-def a_message(role: str, content: str) -> dict[str, object]:
-    """PROMPTS of one conversation of one message; its content is JSON."""
-    return {"lines": (f'{{"prompt": [{{"role": "{role}", "content": {content}}}]}}',), "name": "p.jsonl"}
-
-
 def an_adapter(model):
     return get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True))
 
@@ -175,9 +164,10 @@ BAD = {
     "no-prompts": ({"lines": ("\n \n",)}, "expected a prompt in"),
     "context": ({"lines": ("a", "a" * 61)}, "expected prompt 2 (61 tokens) and 4 new ones to fit"),
     "bad-jsonl": ({"lines": ('{"prompt": "a"}', '{"text": "a"}'), "name": "p.jsonl"}, "expected line 2 of"),
-    "messages-without-template": (a_message("user", '"a"'), "without chat template, got messages"),
-    "message-without-text": (a_message("user", "null"), "expected line 1 of"),
-    "ends-with-the-assistant": (a_message("assistant", '"a"'), "to end with a message that can be answered"),
+    "messages": (
+        {"lines": ('{"prompt": [{"role": "user", "content": "a"}]}',), "name": "p.jsonl"},
+        'p.jsonl to be JSON like {"prompt": "a text"}, got {"prompt": [{',
+    ),
     "json": ({"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl"),
     "half-a-surrogate-pair": (
         {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
@@ -193,7 +183,7 @@ BAD = {
     "seed": ({"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
     "no-out": ({"more": ("--out", "")}, "got the working directory"),
     "another-preset": ({"more": ("--preset", "tiny")}, "with PRESET=hub only"),
-    "unknown-setting": ({"more": ("--set", "lr=1")}, "got 'lr'; its counterpart here is learn"),
+    "unknown-setting": ({"more": ("--set", "lr=1")}, "got 'lr'; the closest one is "),
     "type": ({"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'"),
     "out-of-range": ({"more": ("--set", "kl_coef=-1")}, "kl_coef"),
     "nothing-to-resume": ({"more": ("--resume",)}, "expected an unfinished run"),

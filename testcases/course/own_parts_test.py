@@ -1,4 +1,4 @@
-"""Parts of one's own in the trainer: an optimizer, a schedule, rows and conversations, callbacks."""
+"""Parts of one's own in the trainer: an optimizer, a schedule, rows, callbacks."""
 
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
 from testcases.harness import named_cases
+from testcases.harness.catalog import ROOT
 from tiny_models.builders import build_causal_lm
 
 
@@ -96,22 +97,34 @@ def language_run(reward, words, kind=PPOTrainer, **settings) -> PPOTrainer:
     return kind(model, reward, make_reference(policy), config, words)
 
 
-TALK = [{"role": "user", "content": "where"}]
-
-
-def test_rows_and_conversations_are_prompts_as_in_the_command():
+def test_rows_are_prompts_as_in_the_command():
     words = hub.tokenizer(chat=True)
-    rows = [{"prompt": "dog", "answer": 1}, {"prompt": TALK, "answer": 2}, {"input_ids": [9, 10], "answer": 3}]
-    ids = tokenize([*rows, TALK, "dog", [9, 10]], words)
-    said = [words.decode(one) for one in ids]
-    assert said[:2] == ["<|user|>dog<|end|><|assistant|>", "<|user|>where<|end|><|assistant|>"]
-    assert said[3] == said[1] and said[4] == "dog" and ids[2] == ids[5] == [9, 10]
+    rows = [{"prompt": "dog", "answer": 1}, {"input_ids": [9, 10], "answer": 3}]
+    ids = tokenize([*rows, "dog", [9, 10]], words)
+    assert [words.decode(one) for one in ids[::2]] == ["<|user|>dog<|end|><|assistant|>", "dog"]
+    assert ids[1] == ids[3] == [9, 10]
     SEEN.clear()
-    run = language_run(counts, words, batch_size=3)
-    run.train(rows)
-    found = dict(zip(*SEEN[0], strict=True))
-    assert found == {"dog": 1, "where": 2, words.decode([9, 10]): 3}
+    language_run(counts, words, batch_size=2).train(rows)
+    assert dict(zip(*SEEN[0], strict=True)) == {"dog": 1, words.decode([9, 10]): 3}
     assert rows[0] == {"prompt": "dog", "answer": 1}, "the user's rows are left as they are"
+
+
+def test_conversations_become_prompts_by_the_lines_of_the_page():
+    page = (ROOT / "book/pages/library.md").read_text("utf-8")
+    lines = page[page.index("rows = [tokenizer.apply_chat_template") :].partition("```")[0]
+    talk = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": "a"}]
+    SEEN.clear()
+    words = hub.tokenizer(chat=True)
+    names = {"conversations": [talk], "answers": [3], "tokenizer": words, "trainer": language_run(counts, words)}
+    exec(lines, names)
+    assert (
+        words.decode(names["rows"][0]["input_ids"])
+        == "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
+    )
+    assert SEEN[0][1] == [3] * len(SEEN[0][1])
+    for talks in ([talk], [{"prompt": talk}]):
+        with pytest.raises(ValueError, match=r"; tokenizer\.apply_chat_template\(messages, .* token ids of messages"):
+            language_run(counts, words).train(talks)
 
 
 @named_cases(
@@ -122,7 +135,6 @@ def test_rows_and_conversations_are_prompts_as_in_the_command():
             [{"prompt": "a"}, {"prompt": "b"}],
             "to have the column 'answer', which the reward function counts",
         ),
-        "assistant": ([[{"role": "assistant", "content": "a"}]] * 2, "got one of the assistant"),
         "empty": ([{"prompt": " "}] * 2, "expected prompt 0 to be JSON like"),
     },
 )

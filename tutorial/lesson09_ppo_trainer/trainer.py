@@ -42,7 +42,6 @@ from ppo_by_hand.core.checkpoints import (
 )
 from ppo_by_hand.core.collector import Blocks, Collector, WithCollector
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.conversations import columns_for
 from ppo_by_hand.core.engines import with_importance_weights
 from ppo_by_hand.core.groups import with_kl_in_the_loss
 from ppo_by_hand.core.metrics import merged as _merge
@@ -50,6 +49,7 @@ from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
 from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, tokenize
+from ppo_by_hand.core.rows import columns_for
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
 from ppo_by_hand.core.scoring import RewardFunction, make_scorer

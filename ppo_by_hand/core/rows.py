@@ -1,4 +1,4 @@
-"""Prompts as a user writes them: texts, conversations, and rows with columns for a reward function."""
+"""Prompts as a user writes them: texts, and rows with columns for a reward function."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import Any, NamedTuple
 
 from .files import first_line
 
+MESSAGES = "tokenizer.apply_chat_template(messages, add_generation_prompt=True) makes token ids of messages"
+
 
 class Written(NamedTuple):
     """One prompt as the user has written it."""
 
     text: str
-    """What a reward function gets: the text, or the last message of a conversation."""
-    messages: list[dict[str, str]]
-    """The same as a conversation, for tokenizers with a chat template."""
-    is_chat: bool
-    """Whether it was written as a conversation."""
     columns: Mapping[str, Any] = {}
     """What else its row has, by name."""
 
@@ -36,15 +33,11 @@ class Encoded(list[int]):
 
 
 def rule_of(where: str) -> str:
-    return f'expected {where} to be JSON like {{"prompt": "a text"}} or {{"prompt": [{{"role": ..., "content": ...}}]}}'
-
-
-def from_text(text: str) -> Written:
-    return Written(text, [{"role": "user", "content": text}], is_chat=False)
+    return f'expected {where} to be JSON like {{"prompt": "a text"}}'
 
 
 def from_row(row: Any, where: str, shown: object = None) -> Written:
-    """A prompt of a row {"prompt": a text or a list of messages}; what else it has are columns.
+    """A prompt of a row {"prompt": a text}; what else it has are columns.
 
     Args:
         row: it is left as it is.
@@ -61,42 +54,32 @@ def from_row(row: Any, where: str, shown: object = None) -> Written:
         ids = "" if isinstance(shown, str) else ", or that with its token ids to input_ids"
         raise ValueError(f"{rule}, got {got}; rename the column with the prompt to prompt{ids}")
     prompt, columns = row["prompt"], {name: value for name, value in row.items() if name != "prompt"}
-    if isinstance(prompt, str) and prompt.strip():
-        return from_text(prompt)._replace(columns=columns)
-    if not isinstance(prompt, list) or not prompt or not all(_is_message(one) for one in prompt):
+    if isinstance(prompt, list):
+        raise ValueError(f"{rule}, got {got}; {MESSAGES}, which PPOTrainer takes as prompts")
+    if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError(f"{rule}, got {got}")
-    if prompt[-1]["role"] == "assistant":
-        raise ValueError(f"expected {where} to end with a message that can be answered, got one of the assistant")
-    return Written(prompt[-1]["content"], prompt, is_chat=True, columns=columns)
+    return Written(prompt, columns)
 
 
-def _is_message(one: Any) -> bool:
-    """Whether it is {"role": text, "content": text}; more keys are left to the template."""
-    return isinstance(one, Mapping) and all(isinstance(one.get(name), str) for name in ("role", "content"))
-
-
-def encode_prompt(prompt: Written, tokenizer: Any) -> list[int]:
-    """The token ids that the policy answers: by the chat template where the tokenizer has one.
+def encode_prompt(text: str, tokenizer: Any) -> list[int]:
+    """The token ids that the policy answers: those of a user's message where the tokenizer has a chat template.
 
     Raises:
-        ValueError: a conversation came without a template, or nothing is left.
+        ValueError: the tokenizer or its template fails, or nothing is left.
     """
-    if prompt.is_chat and tokenizer.chat_template is None:
-        raise ValueError(
-            f"expected plain texts for a tokenizer without chat template, got messages: {prompt.text[:60]!r}"
-        )
     try:
         if tokenizer.chat_template is None:
-            encoded = tokenizer(prompt.text)
+            encoded = tokenizer(text)
         else:
-            encoded = tokenizer.apply_chat_template(prompt.messages, add_generation_prompt=True, return_dict=True)
+            message = {"role": "user", "content": text}
+            encoded = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)
     except Exception as error:  # a template may raise anything, and a tokenizer refuses half a surrogate pair
         raise ValueError(
-            f"expected a prompt that the policy's tokenizer can encode, got {prompt.text[:60]!r} ({first_line(error)})"
+            f"expected a prompt that the policy's tokenizer can encode, got {text[:60]!r} ({first_line(error)})"
         ) from error
     ids: list[int] = encoded["input_ids"]
     if not ids:
-        raise ValueError(f"expected a token in each prompt, got none in {prompt.text[:60]!r}")
+        raise ValueError(f"expected a token in each prompt, got none in {text[:60]!r}")
     return ids
 
 
