@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch contest hint reset solution check merge sign check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench zero gpu lint
+.PHONY: help setup first demo test progress watch contest hint reset solution check sign check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench zero gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -38,11 +38,9 @@ SANDBOX ?=
 LESSONS ?=
 POINTS ?=
 ASSIGNMENT ?=
-SHARD ?=
 DRY ?=
 TESTS ?= testcases
 MARKS ?=
-PARTS ?=
 ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
 # Not an argument of a command, which ps would show: make hands it on in the environment.
 export SECRET ?=
@@ -129,13 +127,9 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## Your code and the course's, of each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 SHARD=3/16 JOBS= SECRET= SANDBOX= REGRADE= ACCEPT=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= REGRADE= ACCEPT=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --shard '$(SHARD)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
-
-merge: $(READY) ## Join the parts of a class graded with SHARD= [OUT=runs/check PARTS= SUBMISSIONS=dir ROSTER= MISSING=0 ASSIGNMENT=]
-	@$(BIN)/python -m testcases.grader.commands.merge --out '$(OUT)' --parts '$(PARTS)' $(ASSIGNED) \
-	  --submissions '$(SUBMISSIONS)' --roster '$(ROSTER)' --missing '$(MISSING)'
+	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
 
 sign: $(READY) ## Sign the marks of the last make check; a later run says what would differ [OUT=runs/check]
 	@$(BIN)/python -m testcases.grader.commands.signing --out '$(OUT)'

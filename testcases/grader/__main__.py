@@ -23,7 +23,7 @@ from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
 from .commands import OUT, add_assignment, refuse, reporting  # noqa: E402
-from .marking import FILE, Secret, asked_for, has_grader_error, kept_in, new, secret_of, shards  # noqa: E402
+from .marking import FILE, Secret, asked_for, has_grader_error, kept_in, new, secret_of  # noqa: E402
 from .sandbox import Limits  # noqa: E402
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def main() -> None:
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
-    parser.add_argument("--shard", default="", help="one part of the class, such as 3/16, into OUT/shard-3-of-16")
     parser.add_argument(
         "--accept", default="", help='take files of almost the right name as meant: a student\'s, or "all"'
     )
@@ -72,23 +71,18 @@ def run(options: argparse.Namespace) -> int:
             asked_for(options.assignment, options.lessons, options.points),
             options.missing,
         )
-        shard = shards.shard_of(options.shard)
         if options.dry not in ("", "0"):
             from .commands import plan
 
-            return plan.show(folder, given, shard)
-        batch = _batch(options, given, shard, folder)
+            return plan.show(folder, given)
+        batch = _batch(options, given, folder)
         if folder is None:
             return _working_tree(options, batch)
         from .marking import grade_folder
 
-        rows = grade_folder(folder, given.out / batch.shard.folder if batch.shard else given.out, batch)
+        rows = grade_folder(folder, given.out, batch)
     except (OSError, ValueError) as error:
         return refuse(str(error))
-    if batch.shard:
-        place = given.out / batch.shard.folder
-        print(f"{len(rows)} graded in {place}; with all parts in place: make merge OUT={given.out}")
-        return int(any(row.status == "grader-error" for row in rows))
     return reporting.report(given, rows, folder, batch.kind, batch.secret)
 
 
@@ -103,9 +97,7 @@ def _refuse_folders(options: argparse.Namespace, out: Path, folder: Path | None)
         find_outside(folder, out)
 
 
-def _batch(
-    options: argparse.Namespace, given: reporting.Given, shard: shards.Shard | None, folder: Path | None
-) -> Batch:
+def _batch(options: argparse.Namespace, given: reporting.Given, folder: Path | None) -> Batch:
     """What was asked is refused before the sandbox is looked for, and nothing is written before it is found.
 
     Raises:
@@ -126,7 +118,7 @@ def _batch(
 
     limits = _limits(options.limits, Limits())
     _refuse_folders(options, given.out, folder)
-    secret = _secret(options, given.out, shard, folder)
+    secret = _secret(options, given.out, folder)
     if kind == "bwrap":
         try:
             bubblewrap.check_bubblewrap()
@@ -135,25 +127,21 @@ def _batch(
     if secret is None:
         given.out.mkdir(parents=True, exist_ok=True)
         secret = kept_in(given.out)
-    return Batch(kind, secret, int(jobs), limits, given.assignment, shard, options.accept, options.regrade)
+    return Batch(kind, secret, int(jobs), limits, given.assignment, options.accept, options.regrade)
 
 
-def _secret(options: argparse.Namespace, out: Path, shard: shards.Shard | None, folder: Path | None) -> Secret | None:
+def _secret(options: argparse.Namespace, out: Path, folder: Path | None) -> Secret | None:
     """None where one is still to be made, and kept.
 
     Raises:
-        ValueError: parts of a class need one that they share, or the file with it is empty.
+        ValueError: the file with it is empty.
         OSError: the file with it cannot be read.
     """
     if options.secret:
         return secret_of(options.secret)
     if folder is None:
         return new()
-    if (out / FILE).exists():
-        return kept_in(out)
-    if shard:
-        raise ValueError(f"SHARD: the parts of a class share one secret, expected SECRET= or the file {out / FILE}")
-    return None
+    return kept_in(out) if (out / FILE).exists() else None
 
 
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:

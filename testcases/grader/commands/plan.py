@@ -10,23 +10,19 @@ from rich.text import Text
 from testcases.harness.catalog import TUTORIAL
 
 from ..intake import Submission, course_files, find_outside, from_folder, read_submission
-from ..marking import Due, Shard
+from ..marking import Due
 from ..reports.marks import Class, MarkSheet, Raw, roster, time_said
 from .reporting import Given
 
 
-def show(folder: Path | None, given: Given, shard: Shard | None) -> int:
+def show(folder: Path | None, given: Given) -> int:
     """Raises ValueError, OSError: it is no folder of submissions."""
     console = Console(highlight=False)
     console.print(_assignment(given))
     if folder is None:
         found = [from_folder(TUTORIAL, "tutorial")]
     else:
-        hand_ins = find_outside(folder, given.out)
-        mine = [one for one in hand_ins if not shard or shard.holds(one)]
-        found = [read_submission(one) for one in mine]
-        if shard:
-            console.print(f"shard {shard.number} of {shard.of}: {len(mine)} of {len(hand_ins)} submissions")
+        found = [read_submission(one) for one in find_outside(folder, given.out)]
     known = who_is_who(found, given)
     console.print(_table(found, known, given))
     formats = Counter(one.system or "folder" for one in found)

@@ -1,4 +1,4 @@
-"""From submissions to results: the assignment, marks, what is stored, parts of a class."""
+"""From submissions to results: the assignment, marks, what is stored."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .batch import Batch, grade_folder, grade_one
     from .grade import Grader, plan
     from .secret import FILE, Secret, kept_in, new, secret_of
-    from .shards import Part, Shard, check_parts, of_everybody, read_part, shard_of
     from .store import Row, changes, has_grader_error, read_result, row_of, suite_of, write_result
 
 __getattr__ = face(__name__, __file__)

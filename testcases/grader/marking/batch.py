@@ -28,7 +28,6 @@ from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
 from .assignment import Assignment
 from .grade import Grader, empty_result, plan
 from .secret import Secret
-from .shards import FILE, Part, Shard, of_everybody
 from .store import Row, changes, has_grader_error, read_result, row_of, suite_of, suites_of, write_result
 
 ATTEMPTS = 2
@@ -44,7 +43,6 @@ class Batch:
     jobs: int
     limits: Limits
     assignment: Assignment
-    shard: Shard | None = None
     accept: str = ""
     """Whose files of almost the right name are taken as meant: a student's, or "all"."""
     regrade: str = ""
@@ -77,16 +75,14 @@ class Batch:
 
 
 def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
-    """Mark every submission, or those of one part, and write the results.
+    """Mark every submission, and write the results.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    everybody = find_outside(folder, out)
     taken = accepted.read(out)
-    everybody = [replace(one, accepted=taken.get(one.student, ())) for one in everybody]
-    hand_ins = [one for one in everybody if not batch.shard or batch.shard.holds(one)]
+    hand_ins = [replace(one, accepted=taken.get(one.student, ())) for one in find_outside(folder, out)]
     cleanup.sweep()
     results = _folder_for_results(out)
     work = out / ".work"
@@ -97,8 +93,6 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
     finally:
         users.reopen(closed)
         shutil.rmtree(work, ignore_errors=True)
-    if batch.shard:
-        _as_part(everybody, hand_ins, batch).write(out)
     return [rows[hand_in.file_name] for hand_in in hand_ins]
 
 
@@ -177,20 +171,11 @@ def _first_of_groups(hand_ins: list[HandIn]) -> list[HandIn]:
     return [one for one in hand_ins if not any(one is other for other in others)]
 
 
-def _as_part(everybody: list[HandIn], hand_ins: list[HandIn], batch: Batch) -> Part:
-    assert batch.shard
-    places = {hand_in.file_name: place for place, hand_in in enumerate(everybody)}
-    rows = [[places[one.file_name], one.student, one.file_name] for one in hand_ins]
-    made = batch.secret.id, batch.course, batch.suite, batch.kind, batch.assignment.as_dict()
-    return Part(batch.shard.number, batch.shard.of, *made, of_everybody(one.file_name for one in everybody), rows)
-
-
 def _folder_for_results(out: Path) -> Path:
     """Without what a run that was killed has left there."""
     results = out / "results"
     results.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(out / ".work", ignore_errors=True)
-    (out / FILE).unlink(missing_ok=True)
     for left in results.glob(".*.tmp"):
         left.unlink()
     return results

@@ -12,7 +12,7 @@ import pytest
 from testcases.grader.commands import Given, plan
 from testcases.grader.intake import find, told
 from testcases.grader.intake import read_submission as read
-from testcases.grader.marking import Shard, batch, everything
+from testcases.grader.marking import batch, everything
 from testcases.grader.reports.marks import MarkSheet, Raw, roster
 from testcases.grader.status import CLOSED, SECOND
 from testcases.harness import named_cases
@@ -383,7 +383,7 @@ def test_a_group_is_one_hand_in_of_several_people(tmp_path: Path):
     group = [one for one in found if one.group]
     assert [one.student for one in batch._others_of_groups(found)[0]] == [group[1].student, group[0].student]
     assert len(batch._first_of_groups(found)) == 2 and len(group) == 3
-    assert len({read(one).content for one in group}) == 1 and len({Shard(1, 2).holds(one) for one in group}) == 1
+    assert len({read(one).content for one in group}) == 1
 
 
 def test_when_it_was_handed_in(tmp_path: Path):

@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.marking import read_part
 from testcases.grader.tests.running import (
     LESSON,
     LONGEST,
     SECRET,
     TARGET,
     check,
-    from_the_start,
     grade,
     gradebook,
     results,
@@ -151,23 +149,6 @@ def test_killed_again_and_again_and_then_left_alone(few: Path, undisturbed: Path
     assert kept.items() <= _times(out).items(), "graded twice"
 
 
-def test_parts_killed_and_joined_are_one_run(few: Path, undisturbed: Path, tmp_path: Path):
-    out = tmp_path / "out"
-    arguments = str(few), "--out", str(out), "--jobs", "1", *LESSON, "--shard"
-    _kill(start(tmp_path, *arguments, "1/2", SECRET=SECRET), out / "shard-1-of-2", 1)
-    with pytest.raises(ValueError, match="this part is not complete"):
-        read_part(out / "shard-1-of-2")
-    for shard in ("1/2", "2/2"):
-        assert check(*arguments, shard, SECRET=SECRET).returncode == 0
-    merge = "testcases.grader.commands.merge"
-    joined = from_the_start(merge, "--out", str(out), "--submissions", str(few), SECRET=SECRET)
-    assert joined.returncode == 0, joined.stderr
-    assert without_times(out) == without_times(undisturbed)
-    for name in ("gradebook.csv", "canvas.csv", "moodle.csv", "similarity.csv"):
-        assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
-    assert not [name for name in tree(out) if "secret" in name]
-
-
 def test_dry_says_what_would_be_graded(few: Path, tmp_path: Path):
     done = check(str(few), "--out", str(tmp_path / "out"), "--dry", "1", "--lessons", "4", "--points", "20")
     assert done.returncode == 0 and "4 found (4 folder), 4 to grade" in done.stdout
@@ -241,8 +222,6 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
         (["testcases", "--lessons", "14"], "LESSONS: there is no lesson '14'"),
-        (["testcases", "--shard", "3"], "SHARD: expected a part and how many there are"),
-        (["book", "--shard", "1/2"], "SHARD: the parts of a class share one secret"),
         (["testcases", "--assignment", "no-such-file"], "No such file"),
         (["testcases", "--limits", "minutes=3"], "limits: expected one of"),
     ],

@@ -1,4 +1,4 @@
-"""The ready files for many machines: against their schemas, and through shellcheck. Nothing is run."""
+"""The ready files: against their schemas, and through shellcheck. Nothing is run."""
 
 import re
 import subprocess
@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from testcases.grader.marking import shard_of
 from testcases.grader.reports.formats import classroom, gradescope
 from testcases.harness.catalog import ROOT
 
 READY = Path(__file__).parents[2] / "ready"
-MATRIX = (READY / "github-matrix.yml").read_text("utf-8")
-SLURM = (READY / "slurm.sh").read_text("utf-8")
+CONTAINER = (READY / "Containerfile").read_text("utf-8")
 OWN = {path.stem: path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
-WORKFLOWS = {"matrix": MATRIX, "classroom": classroom.WORKFLOW, **OWN}
+WORKFLOWS = {"classroom": classroom.WORKFLOW, **OWN}
 
 
 def steps(workflow: str) -> list[dict[str, Any]]:
@@ -37,7 +35,7 @@ def test_workflows_fit_githubs_schema():
 
 
 def test_shell_scripts_pass_shellcheck(tmp_path: Path):
-    texts = {"slurm": SLURM, "setup": gradescope.SETUP, "run": gradescope.RUN}
+    texts = {"setup": gradescope.SETUP, "run": gradescope.RUN}
     texts["ci"] = (ROOT / ".ci" / "run").read_text("utf-8")
     for name, workflow in WORKFLOWS.items():
         for i, run in enumerate(step["run"] for step in steps(workflow) if "run" in step):
@@ -50,28 +48,8 @@ def test_shell_scripts_pass_shellcheck(tmp_path: Path):
     assert done.returncode == 0, done.stdout
 
 
-def test_the_matrix_grades_every_part_once():
-    jobs = yaml.safe_load(MATRIX)["jobs"]
-    parts = jobs["grade"]["strategy"]["matrix"]["part"]
-    (grade,) = [step for step in jobs["grade"]["steps"] if step.get("run") == "make check"]
-    shards = [shard_of(grade["env"]["SHARD"].replace("${{ matrix.part }}", str(part))) for part in parts]
-    assert [(one.number, one.of) for one in shards if one] == [(part, len(parts)) for part in range(1, len(parts) + 1)]
-    assert jobs["merge"]["needs"] == "grade"
-
-
-def test_the_array_grades_every_part_once():
-    lines = [line for line in SLURM.splitlines() if line.startswith("#SBATCH")]
-    options = dict(re.fullmatch(r"#SBATCH --([a-z-]+)=(\S+)", line).groups() for line in lines)  # type: ignore[union-attr]
-    assert set(options) == {"job-name", "array", "ntasks", "cpus-per-task", "mem", "time"}
-    assert re.fullmatch(r"\d\d:\d\d:\d\d", options["time"]) and re.fullmatch(r"\d+[MG]", options["mem"])
-    first, last = map(int, options["array"].split("-"))
-    assert first == 1 and f"\nparts={last}\n" in SLURM
-    # sbatch reads its lines up to the first command only.
-    assert SLURM.index("#SBATCH", SLURM.rindex("#SBATCH")) < SLURM.index("\nset ")
-
-
 def test_the_container_holds_what_grading_needs():
-    text = re.sub(r"\\\n", " ", (READY / "Containerfile").read_text("utf-8"))
+    text = re.sub(r"\\\n", " ", CONTAINER)
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     known = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "ENTRYPOINT", "CMD"}
     assert lines[0][0] == "FROM" and {line[0] for line in lines} == known
@@ -80,11 +58,11 @@ def test_the_container_holds_what_grading_needs():
     assert all((ROOT / name).exists() for name in copied) and copied >= set(gradescope.CARRIED)
 
 
-@pytest.mark.parametrize("text", [MATRIX, SLURM, (READY / "Containerfile").read_text("utf-8")])
-def test_what_make_is_given_exists(text: str):
+def test_what_make_is_given_exists():
     """In a command, or among the variables of the environment."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    names = re.findall(r"(?<!\S)(OUT|[A-Z]{4,})(?==|: )", re.sub("PIP_NO_CACHE_DIR|ENV HOME", "", text))
-    assert names
-    for name in names:
-        assert f"$({name})" in makefile or f"export {name} ?=" in makefile, name
+    for text in (CONTAINER, classroom.WORKFLOW):
+        names = re.findall(r"(?<![\w$-])(OUT|[A-Z]{5,})(?==)", text.replace("CHECK_RESULTS", ""))
+        assert names
+        for name in names:
+            assert f"$({name})" in makefile or f"export {name} ?=" in makefile, name
