@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch contest hint reset solution check sign check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench zero gpu lint
+.PHONY: help setup first demo test progress watch contest hint reset solution check check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench zero gpu lint
 
 PYTHON ?= python3
 VENV := .venv
@@ -130,9 +130,6 @@ solution: $(READY) ## Your code and the course's, of each exercise that has pass
 check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= REGRADE= ACCEPT=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
 	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
-
-sign: $(READY) ## Sign the marks of the last make check; a later run says what would differ [OUT=runs/check]
-	@$(BIN)/python -m testcases.grader.commands.signing --out '$(OUT)'
 
 check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
 	@$(BIN)/python -m testcases.grader.sandbox.self_test

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         rows = grade_folder(folder, given.out, batch)
     except (OSError, ValueError) as error:
         return refuse(str(error))
-    return reporting.report(given, rows, folder, batch.kind, batch.secret)
+    return reporting.report(given, rows, folder, batch.kind)
 
 
 def _refuse_folders(options: argparse.Namespace, out: Path, folder: Path | None) -> None:
@@ -125,7 +125,7 @@ def _batch(options: argparse.Namespace, given: reporting.Given, folder: Path | N
         except bubblewrap.NoSandbox as error:
             raise ValueError(str(error)) from None
     if secret is None:
-        given.out.mkdir(parents=True, exist_ok=True)
+        given.out.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = kept_in(given.out)
     return Batch(kind, secret, int(jobs), limits, given.assignment, options.accept, options.regrade)
 

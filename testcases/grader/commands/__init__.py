@@ -6,6 +6,5 @@ from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
     from .reporting import OUT, Given, add_assignment, given_for, refuse, report
-    from .signing import SIGNED, sign
 
 __getattr__ = face(__name__, __file__)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..marking import Assignment, Row, Secret
+from ..marking import Assignment, Row
 from ..reports.marks import adjustments, overrides, roster
 from ..status import NOT_SANDBOXED
 
@@ -57,26 +57,21 @@ def given_for(out: Path, roster_file: str, assignment: Assignment, missing: str 
     return Given(out, place, assignment, given, float(missing) if missing else None)
 
 
-def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str, secret: Secret) -> int:
+def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str) -> int:
     """Write all reports and show the marks; 1 where the grader failed, or where something could not be decided."""
     from rich.console import Console
 
     from ..reports import write_reports
-    from . import signing, tables
+    from . import tables
 
     out = given.out
-    found = write_reports(
-        out, rows, submissions, given.roster, given.assignment, given.overrides, secret, given.missing
-    )
+    found = write_reports(out, rows, submissions, given.roster, given.assignment, given.overrides, given.missing)
     overrides.offer(out)
-    signing.note_run(out, given.roster, given.assignment, rows)
     console = Console(highlight=False)
     if kind == "none":
         console.print(NOT_SANDBOXED, style="bold red", markup=False)
     console.print(tables.gradebook(found.sheets))
     for problem in found.problems:
         console.print(problem, style="red", markup=False)
-    for line in signing.differences(out, secret, found.sheets):
-        console.print(line, style="yellow", markup=False)
     console.print(f"{len(rows)} in {out / 'gradebook.csv'}; the class: {out / 'report' / 'index.html'}", markup=False)
     return int(bool(found.problems) or any(row.status == "grader-error" for row in rows))

@@ -7,12 +7,10 @@ failure page shows of one submission's inputs says nothing about the inputs of t
 
 import hashlib
 import hmac
-import json
 import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 FILE = "secret.key"
 SEED_BITS = 128
@@ -33,14 +31,6 @@ class Secret:
         """Of the fresh inputs of one lesson of one submission."""
         return int.from_bytes(self._hash(f"seed\0{lesson}\0{content}")[: SEED_BITS // 8], "big")
 
-    def seal(self, data: dict[str, Any]) -> str:
-        """Of a results file or a list of marks: whoever changes it cannot make the seal of what it has become."""
-        plain = {key: value for key, value in data.items() if key != "seal"}
-        return self._hash("seal\0" + json.dumps(plain, sort_keys=True)).hex()
-
-    def sealed(self, data: dict[str, Any]) -> bool:
-        return hmac.compare_digest(str(data.get("seal")), self.seal(data))
-
     def _hash(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode(), "sha256")
 
@@ -55,18 +45,14 @@ def new() -> Secret:
     return secret_of(secrets.token_hex(16))
 
 
-def kept_in(out: Path, make: bool = True) -> Secret:
-    """The secret of the results in a folder, made if there is none and it may be.
+def kept_in(out: Path) -> Secret:
+    """The secret of the results in a folder, made if there is none.
 
     Raises:
         OSError: the file cannot be read or written.
         ValueError: there is nothing in it.
     """
     path = out / FILE
-    if not path.exists() and not make:
-        raise ValueError(
-            f"SECRET: expected the one that the results were graded under, or the file {str(path)!r} with it"
-        )
     if not path.exists():
         beside = path.with_name(f".{FILE}.tmp")
         beside.unlink(missing_ok=True)

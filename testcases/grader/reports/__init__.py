@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..marking import Assignment, Row, Secret
+    from ..marking import Assignment, Row
     from .marks import Class, MarkSheet, Override
 
 
@@ -31,7 +31,6 @@ def write_reports(
     roster_file: Path | None = None,
     assignment: Assignment | None = None,
     overrides: Sequence[Override] = (),
-    secret: Secret | None = None,
     missing: float | None = None,
 ) -> Reports:
     """Write all reports of a batch.
@@ -44,7 +43,6 @@ def write_reports(
         roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.
         assignment: what counts (default: all exercises, with the points of the tests).
         overrides: the instructor's.
-        secret: of the grading, by which a results file that was edited since is known.
         missing: the mark of whoever is on the roster and handed in nothing; None: they are in no file for import.
 
     Raises:
@@ -53,7 +51,7 @@ def write_reports(
     from ..marking import everything
 
     assignment = assignment or everything()
-    adjusted = marks_of(out, rows, roster_file, assignment, overrides, secret)
+    adjusted = marks_of(out, rows, roster_file, assignment, overrides)
     each = _Each()
     written = [
         *_tables(out, adjusted, assignment, each, missing),
@@ -87,19 +85,14 @@ class _Each:
 
 
 def marks_of(
-    out: Path,
-    rows: Sequence[Row],
-    roster_file: Path | None,
-    assignment: Assignment,
-    overrides: Sequence[Override],
-    secret: Secret | None,
+    out: Path, rows: Sequence[Row], roster_file: Path | None, assignment: Assignment, overrides: Sequence[Override]
 ) -> Class:
     """The marks of a batch; the arguments are those of `write_reports`."""
     # Imported here, since gradescope and classroom are also run as programs of their own.
     from .marks import adjustments, roster, sheets
 
     people = roster.read(roster_file) if roster_file else None
-    found = sheets.load(out, rows, secret)
+    found = sheets.load(out, rows)
     found = roster.of_members(found, people) if people else found
     matching = roster.match(found, people, bool(assignment.attempts)) if people else None
     adjusted = adjustments.apply(adjustments.Class(found, people, matching), assignment, overrides)

@@ -17,7 +17,7 @@ from ...status import EMPTY, GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAM
 from .text import clean, clean_lines, slug
 
 if TYPE_CHECKING:
-    from ...marking import Row, Secret
+    from ...marking import Row
 
 MAX_BYTES = 32 * 2**20
 Raw = NewType("Raw", str)
@@ -239,13 +239,9 @@ def tidy(points: float) -> float:
     return int(rounded) if rounded == int(rounded) else rounded
 
 
-def load(out: Path, rows: Iterable[Row], secret: Secret | None = None) -> list[MarkSheet]:
-    """The sheets of a batch, by name; a submission whose results file is lost has one, too.
-
-    Args:
-        secret: under which they were graded: a file that has been edited since is one that cannot be read.
-    """
-    sheets = [read(out / "results" / f"{row.file_name}.json", row.student, secret) for row in rows]
+def load(out: Path, rows: Iterable[Row]) -> list[MarkSheet]:
+    """The sheets of a batch, by name; a submission whose results file is lost has one, too."""
+    sheets = [read(out / "results" / f"{row.file_name}.json", row.student) for row in rows]
     return in_order(sheets)
 
 
@@ -254,15 +250,13 @@ def in_order(sheets: Iterable[MarkSheet]) -> list[MarkSheet]:
     return sorted(sheets, key=lambda sheet: (sheet.shown.casefold(), sheet.shown, sheet.page))
 
 
-def read(file: Path, student: str, secret: Secret | None = None) -> MarkSheet:
+def read(file: Path, student: str) -> MarkSheet:
     """One results file; `student` is the name where the file cannot be read."""
     name = file.name.removesuffix(".json")
     try:
         if file.stat().st_size > MAX_BYTES:
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
         data = json.loads(file.read_bytes().decode("utf-8"))
-        if secret and not secret.sealed(data):
-            raise ValueError("it was edited after it was graded")
         sheet = _parse(MarkSheet, _in_lists({**data, "page": slug(data["student"], name)}))
         _check(sheet)
         return sheet

@@ -22,7 +22,7 @@ TOKEN = "a-token-that-no-student-may-see"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-corpus")]
 KEYS = (
     "student aliases status handed_in newest_file is_late system exported score max_score secret sandbox limits folder "
-    "content suite notes doubts seconds lessons files changes seal".split()
+    "content suite notes doubts seconds lessons files changes".split()
 )
 """Of a result."""
 CORPUS = {one.name: one for one in CASES}

@@ -1,68 +1,21 @@
-"""The secret, and a state of the marks that is signed under it: what it holds, and what a later run says."""
+"""What a later run keeps and what it changes, and the secret of fresh inputs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testcases.grader.commands import SIGNED, given_for, report, sign
 from testcases.grader.intake import Submission
-from testcases.grader.marking import Batch, asked_for, changes, from_dict, row_of, secret, secret_of
+from testcases.grader.marking import Batch, asked_for, changes, secret, secret_of
 from testcases.grader.sandbox import Limits, staging
-from testcases.grader.tests.reports.data import exercise, grid, read_csv, result
+from testcases.grader.tests.reports.data import exercise, put, read_csv, report, result
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 KEY = secret_of("of the class")
-GAE = {"exercises": ["lesson04_gae.td_errors"], "points": 20}
-
-
-def graded(out: Path, *results: dict[str, Any], code: int = 0) -> None:
-    """As the end of a run."""
-    (out / "results").mkdir(parents=True, exist_ok=True)
-    for one in results:
-        data = json.dumps({**one, "seal": KEY.seal(one)})
-        (out / "results" / f"{one['student']}.json").write_text(data, "utf-8")
-    rows = [row_of(one["student"], one) for one in results]
-    assert report(given_for(out, "", from_dict(GAE)), rows, None, "bwrap", KEY) == code
 
 
 def marked(student: str, score: int, **more: Any) -> dict[str, Any]:
     return result(student, {"td_errors": exercise(score, 2)}, secret=KEY.id, **more)
-
-
-def test_marks_are_signed_and_a_later_run_says_what_would_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    graded(tmp_path, marked("ann", 2), marked("bob", 1))
-    assert sign(tmp_path, KEY).startswith("signed: 2 marks")
-    capsys.readouterr()
-    graded(tmp_path, marked("ann", 2), marked("bob", 1))
-    assert "signed: " not in capsys.readouterr().out
-    graded(tmp_path, marked("ann", 1), marked("cem", 2))
-    told = capsys.readouterr().out
-    assert "signed: ann 20, and would be 10" in told and "signed: bob 10, and is not there" in told
-    assert "cem was not there, and would be 20" in told
-    (tmp_path / SIGNED).write_text((tmp_path / SIGNED).read_text("utf-8").replace("20", "19"), "utf-8")
-    graded(tmp_path, marked("ann", 1))
-    assert "it proves nothing" in capsys.readouterr().out
-
-
-def test_what_was_edited_or_is_open_is_not_signed_and_in_no_report(tmp_path: Path):
-    with pytest.raises(ValueError, match="expected the results of make check"):
-        sign(tmp_path, KEY)
-    graded(tmp_path, marked("ann", 1))
-    path = tmp_path / "results/ann.json"
-    edited = json.loads(path.read_text("utf-8").replace('"score": 1', '"score": 2'))
-    path.write_text(json.dumps(edited), "utf-8")
-    with pytest.raises(ValueError, match="ann.json was edited"):
-        sign(tmp_path, KEY)
-    report(given_for(tmp_path, "", from_dict(GAE)), [row_of("ann", edited)], None, "bwrap", KEY)
-    (row,) = read_csv(tmp_path / "gradebook.csv")
-    assert row["status"] == "grader-error" and "it was edited after it was graded" in row["notes"]
-    assert len(grid(tmp_path / "canvas.csv")) == 2
-    (tmp_path / "overrides.csv").write_text("student,score\nnobody,3\n", "utf-8")
-    graded(tmp_path, marked("ann", 1), code=1)
-    with pytest.raises(ValueError, match="something is open"):
-        sign(tmp_path, KEY)
 
 
 def test_a_regrade_tells_what_changed_and_why(tmp_path: Path):
@@ -72,7 +25,7 @@ def test_a_regrade_tells_what_changed_and_why(tmp_path: Path):
     why = "the lesson's suite, or what it uses, has changed"
     assert row == {"exercise": "lesson04_gae.td_errors", "old": 1, "new": 2, "why": why}
     assert changes(old, {**old, "content": "b"}) == [] and changes(old, marked("ann", 2))[0]["why"] == "another hand-in"
-    graded(tmp_path, {**new, "changes": [row]})
+    report(put(tmp_path, {**new, "changes": [row]}))
     assert [one["why"] for one in read_csv(tmp_path / "changes.csv")] == [row["why"]]
 
 
@@ -85,9 +38,10 @@ def test_what_nothing_has_changed_for_is_kept(monkeypatch: pytest.MonkeyPatch):
     lessons = {name: {"exercises": marks, "suite": suite} for name, suite in batch.suites.items()}
     known = {"content": submission.content, "secret": KEY.id, "sandbox": "bwrap", "lessons": lessons}
     known = {**known, "suite": batch.suite}
-    known["seal"] = KEY.seal(known)
     assert batch.fits(known, submission)
     assert batch.kept({**known, "content": "other"}, submission) == {}
+    for edited in ([], {"lesson04_gae": 3}, {"lesson04_gae": {"exercises": [1]}}):
+        assert batch.kept({**known, "lessons": edited}, submission) == {}
     monkeypatch.setattr(staging, "fingerprint_of", lambda lesson: f"{lesson} {'as it was' if '4' in lesson else 'new'}")
     later = Batch("bwrap", KEY, 1, Limits(), asked_for(lessons="4 5"))
     assert list(later.kept(known, submission)) == ["lesson04_gae"] and not later.fits(known, submission)
