@@ -101,7 +101,7 @@ def marks_of(
 
 def _tables(out: Path, adjusted: Class, assignment: Assignment, each: _Each, missing: float | None) -> list[Path]:
     """What other systems read."""
-    from .formats import gradescope, junit
+    from .formats import gradescope
     from .marks import tables
 
     found, people, matching, title = adjusted.sheets, adjusted.roster, adjusted.matching, assignment.title
@@ -118,7 +118,6 @@ def _tables(out: Path, adjusted: Class, assignment: Assignment, each: _Each, mis
             written.append(tables.moodle_worksheet(out / "moodle_worksheet.csv", found, people, matching, missing))
     for sheet in found:
         each.write("gradescope", sheet, partial(gradescope.write, out / "gradescope", sheet))
-        each.write("junit", sheet, partial(junit.write, out / "junit", sheet))
     return written
 
 
@@ -158,12 +157,7 @@ def _unknown(adjusted: Class) -> dict[str, str]:
 
 def _remove_old(out: Path, written: set[Path]) -> None:
     """Remove the pages of an earlier batch: they must not be taken for this one's. Nothing else is touched."""
-    for folder, ending in (
-        ("gradescope", "json"),
-        ("junit", "xml"),
-        ("report/students", "html"),
-        ("report/code", "html"),
-    ):
+    for folder, ending in (("gradescope", "json"), ("report/students", "html"), ("report/code", "html")):
         for path in (out / folder).glob(f"*.{ending}"):
             if path not in written and re.search(rf"-[0-9a-f]{{8}}\.{ending}$", path.name):
                 path.unlink(missing_ok=True)

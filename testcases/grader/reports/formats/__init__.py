@@ -1,4 +1,4 @@
-"""Files for other systems: Gradescope, JUnit, GitHub Classroom."""
+"""Files for other systems: Gradescope, GitHub Classroom."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
 """Text from students, made safe to show: no control characters, no formulas, no paths.
 
-HTML is escaped by the templates and XML by its writer; both get text that went through `clean` first.
+HTML is escaped by the templates, which get text that went through `clean` first.
 """
 
 import hashlib

@@ -101,7 +101,7 @@ def reported(out: Path, submissions: Path | None = None) -> Any:
     found = write_reports(out, rows, submissions)
     assert not found.problems
     assert len(read_csv(out / "gradebook.csv")) == len(rows) == len(found.sheets)
-    for place in ("report/students", "report/code", "feedback/students", "gradescope", "junit"):
+    for place in ("report/students", "report/code", "feedback/students", "gradescope"):
         assert len(list((out / place).iterdir())) == len(rows), place
     for page in (*out.glob("report/*/*.html"), *out.glob("report/*.html")):
         check_page(page)

@@ -1,4 +1,4 @@
-"""Gradescope, JUnit and GitHub Classroom can read their files."""
+"""Gradescope and GitHub Classroom can read their files."""
 
 import json
 import re
@@ -7,11 +7,10 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from testcases.grader.reports.formats import classroom, gradescope, junit
+from testcases.grader.reports.formats import classroom, gradescope
 from testcases.grader.reports.marks import sheets
 from testcases.grader.tests.reports.data import CAUSE, exercise, load_one, put, result
 from testcases.grader.tests.running import LONGEST
@@ -88,30 +87,6 @@ def test_run_autograder_always_writes_results(
         assert "link -> /etc/passwd" in (tmp_path / "seen").read_text()
     else:
         assert "score" not in written and written["tests"] == [] and "GRADER ERROR" in written["output"]
-
-
-def test_junit_reads_back(tmp_path: Path):
-    exercises = {
-        "td_errors": exercise(),
-        "compute_gae": exercise(0, 4, "wrong", message="a\x1b[2J\x00<b>\ud800]]>", likely_cause=CAUSE),
-        "late": exercise(0, 1, "not-started"),
-        "loop": exercise(0, 1, "timeout"),
-    }
-    root = ElementTree.fromstring(junit.xml(load_one(tmp_path, result(exercises=exercises))).encode())
-    counts = {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")}
-    assert counts == {"tests": "4", "failures": "1", "errors": "1", "skipped": "1"}
-    (suite,) = root.findall("testsuite")
-    cases = suite.findall("testcase")
-    assert [case.get("classname") for case in cases] == [f"lesson04_gae.{name}" for name in exercises]
-    points = [case.find("properties/property[@name='points']") for case in cases]
-    assert [point.get("value") for point in points if point is not None] == ["2", "0", "0", "0"]
-    failure = cases[1].find("failure")
-    assert failure is not None and failure.text == "a?[2J?<b>?]]>" and CAUSE["why"] in failure.get("message", "")
-
-
-def test_junit_without_a_verdict_is_an_error():
-    root = ElementTree.fromstring(junit.xml(sheets.MarkSheet("ann", "ann", notes=("broken",))).encode())
-    assert (root.get("tests"), root.get("errors")) == ("1", "1")
 
 
 def test_classroom_workflow_runs_make_check(capsys: pytest.CaptureFixture[str]):

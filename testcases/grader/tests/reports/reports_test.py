@@ -47,7 +47,6 @@ EVIL = [
     pytest.param("N" * 100_000, id="very-long"),
     pytest.param("", id="empty"),
     pytest.param("Points Possible", id="canvas-points-row"),
-    pytest.param("]]></failure><error/>", id="xml"),
 ]
 
 
@@ -123,8 +122,6 @@ def test_hostile_text_is_harmless_in_every_report(tmp_path: Path, text: str):
     for path in written:
         if path.suffix == ".html":
             check_page(path)
-        elif path.suffix == ".xml":
-            ElementTree.parse(path)
         elif path.suffix == ".json":
             json.loads(path.read_text("utf-8"))
         elif path.suffix == ".csv":
