@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         rows = grade_folder(folder, given.out, batch)
     except (OSError, ValueError) as error:
         return refuse(str(error))
-    return reporting.report(given, rows, folder, batch.kind)
+    return reporting.report(given, rows, batch.kind)
 
 
 def _refuse_folders(options: argparse.Namespace, out: Path, folder: Path | None) -> None:

@@ -57,7 +57,7 @@ def given_for(out: Path, roster_file: str, assignment: Assignment, missing: str 
     return Given(out, place, assignment, given, float(missing) if missing else None)
 
 
-def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: str) -> int:
+def report(given: Given, rows: Sequence[Row], kind: str) -> int:
     """Write all reports and show the marks; 1 where the grader failed, or where something could not be decided."""
     from rich.console import Console
 
@@ -65,7 +65,7 @@ def report(given: Given, rows: Sequence[Row], submissions: Path | None, kind: st
     from . import tables
 
     out = given.out
-    found = write_reports(out, rows, submissions, given.roster, given.assignment, given.overrides, given.missing)
+    found = write_reports(out, rows, given.roster, given.assignment, given.overrides, given.missing)
     overrides.offer(out)
     console = Console(highlight=False)
     if kind == "none":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,7 +28,6 @@ class Reports:
 def write_reports(
     out: Path,
     rows: Sequence[Row],
-    submissions: Path | None,
     roster_file: Path | None = None,
     assignment: Assignment | None = None,
     overrides: Sequence[Override] = (),
@@ -39,7 +39,6 @@ def write_reports(
         out: the folder with `results/`.
         rows: one per submission of this batch; its `file_name` is that of the results file, without ".json". What else
             is in `results/` is of an older batch and is left out.
-        submissions: the graded folder, in which similarity is looked at; without it nobody is compared.
         roster_file: CSV that says who is who (see roster.py); what is wrong with it is in roster_report.csv.
         assignment: what counts (default: all exercises, with the points of the tests).
         overrides: the instructor's.
@@ -53,10 +52,7 @@ def write_reports(
     assignment = assignment or everything()
     adjusted = marks_of(out, rows, roster_file, assignment, overrides)
     each = _Each()
-    written = [
-        *_tables(out, adjusted, assignment, each, missing),
-        *_pages(out, adjusted, assignment, submissions, each),
-    ]
+    written = [*_tables(out, adjusted, assignment, each, missing), *_pages(out, adjusted, assignment, each)]
     written += each.written
     _remove_old(out, set(written))
     names = {sheet.page: sheet.shown for sheet in adjusted.sheets}
@@ -121,29 +117,28 @@ def _tables(out: Path, adjusted: Class, assignment: Assignment, each: _Each, mis
     return written
 
 
-def _pages(out: Path, adjusted: Class, assignment: Assignment, submissions: Path | None, each: _Each) -> list[Path]:
+def _pages(out: Path, adjusted: Class, assignment: Assignment, each: _Each) -> list[Path]:
     """What people read."""
-    from .marks import tables
-    from .pages import analysis, feedback, pages, similarity
+    from .pages import analysis, code, feedback, pages
 
     found = adjusted.sheets
-    similar = similarity.Report(notes=() if submissions else ("Nobody was compared: SUBMISSIONS was not given.",))
-    if submissions and len(found) > 1:
-        similar = similarity.look(submissions, {sheet.student: sheet.shown for sheet in found})
     problems: list[tuple[str, int | None, str, str]]
     problems = [("overrides", None, "", problem) for problem in adjusted.problems]
     problems += adjusted.matching.problems if adjusted.matching else []
-    written = [tables.write_rows(out / "similarity.csv", similarity.rows(similar))]
+    written: list[Path] = []
     report, title = out / "report", assignment.title
     for sheet in found:
         each.write("its page", sheet, partial(pages.write_student, report / "students", sheet, title))
         each.write("its code", sheet, partial(pages.write_code, report / "code", sheet, title))
+    shutil.rmtree(out / "code", ignore_errors=True)
+    for sheet in found:
+        each.write("its files", sheet, partial(code.write_files, out / "code", sheet))
     returned = feedback.Feedback(out / "feedback", found, title)
     for sheet in found:
         each.write("its feedback", sheet, partial(returned.add, sheet))
     written += returned.zips()
     urgent = analysis.looks(found, _unknown(adjusted), adjusted.problems, assignment, each.failed)
-    return written + pages.write_class(report, found, similar, problems, assignment, urgent)
+    return written + pages.write_class(report, found, problems, assignment, urgent)
 
 
 def _unknown(adjusted: Class) -> dict[str, str]:

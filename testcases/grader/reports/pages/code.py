@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog import SOLUTIONS
 from testcases.harness.catalog import lesson as read_lesson
 
@@ -41,6 +42,13 @@ def listings(sheet: MarkSheet, lesson: str = "") -> Iterator[Listing]:
     for file in sheet.files:
         if file.path.startswith(f"{lesson}/") or not lesson:
             yield Listing(file.path, tuple(_marked(file, sheet)), _of_course(file.path), int(file.cut))
+
+
+def write_files(folder: Path, sheet: MarkSheet) -> list[Path]:
+    """All that was graded, as files again: a program that compares submissions reads these."""
+    own = (folder / sheet.page).resolve()
+    pairs = [((own / file.path).resolve(), file.text) for file in sheet.files]
+    return [write_text(path, text) for path, text in pairs if path.is_relative_to(own)]
 
 
 def elsewhere(sheet: MarkSheet) -> list[Listing]:

@@ -23,7 +23,6 @@ from ..marks import ExerciseMarks, MarkSheet, clean, points
 from . import figures
 from .analysis import Look, items, mistakes
 from .code import elsewhere, listings, own_modules
-from .similarity import Report
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {
@@ -61,12 +60,7 @@ def write_code(folder: Path, sheet: MarkSheet, title: str = TITLE) -> Path:
 
 
 def write_class(
-    folder: Path,
-    sheets: Sequence[MarkSheet],
-    similar: Report,
-    matching: Sequence[tuple],
-    assignment: Assignment,
-    urgent: Sequence[Look],
+    folder: Path, sheets: Sequence[MarkSheet], matching: Sequence[tuple], assignment: Assignment, urgent: Sequence[Look]
 ) -> list[Path]:
     """The class page and its figures; `matching` holds what did not fit the roster, `urgent` who needs a look."""
     counting = [sheet for sheet in sheets if sheet.adjustments.counts]
@@ -82,7 +76,6 @@ def write_class(
         given=sum(sheet.adjustments.given or any(one.given for one in sheet.exercises) for sheet in counting),
         items=analysis,
         mistakes=mistakes(analysis),
-        similar=similar,
         matching=matching,
         figures={path.stem for path in drawn},
         percents=percents,

@@ -95,10 +95,10 @@ def folder_of(texts: dict[str, bytes], folder: Path) -> Path:
     return folder
 
 
-def reported(out: Path, submissions: Path | None = None) -> Any:
+def reported(out: Path) -> Any:
     """Reports of all results; each submission has every page of its own, and a row."""
     rows = batch_rows(out)
-    found = write_reports(out, rows, submissions)
+    found = write_reports(out, rows)
     assert not found.problems
     assert len(read_csv(out / "gradebook.csv")) == len(rows) == len(found.sheets)
     for place in ("report/students", "report/code", "feedback/students", "gradescope"):
@@ -110,7 +110,7 @@ def reported(out: Path, submissions: Path | None = None) -> Any:
 
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("kind", [*DEEP, "other"])
-def test_any_text_is_read_compared_and_shown(tmp_path: Path, kind: str):
+def test_any_text_is_read_and_shown(tmp_path: Path, kind: str):
     texts = TEXTS
     if kind in DEEP:
         texts = {f"{n}": f"{SOURCE}\n\ndef f(x):\n    return {DEEP[kind](n)}\n".encode() for n in DEPTHS}
@@ -123,7 +123,7 @@ def test_any_text_is_read_compared_and_shown(tmp_path: Path, kind: str):
         lessons = {"lesson04_gae": {**MARKS, "unloaded": {}}}
         results.append(Grader(cast(Any, NoSandbox()), SECRET, "", {}).result(found, lessons, 0.0))
         assert (results[-1]["files"][0]["cut"] > 0) == (one.student == "many-lines")
-    reported(put(tmp_path / "out", *results), folder)
+    reported(put(tmp_path / "out", *results))
 
 
 def test_a_text_is_decoded_as_python_does(tmp_path: Path):
@@ -204,7 +204,7 @@ def test_the_grader_fails_at_one_and_marks_the_others(
     rows = grade_folder(folder, tmp_path / "out", asked)
     assert {row.student: row.status for row in rows} == {"ann": "graded", "Bob Roe": "grader-error", "cem": "graded"}
     assert "Bob Roe: grader error: RecursionError" in capsys.readouterr().err
-    found = write_reports(tmp_path / "out", rows, folder)
+    found = write_reports(tmp_path / "out", rows)
     assert {sheet.student: sheet.mark for sheet in found.sheets} == {"ann": 0, "Bob Roe": None, "cem": 0}
 
 
@@ -221,7 +221,7 @@ def test_a_page_that_cannot_be_written_is_named_and_the_others_are_there(
 
     monkeypatch.setattr(pages.pages, "write_student", fails)
     out = put(tmp_path, result("ann"), result("bob"), result("cem"))
-    found = write_reports(out, batch_rows(out), None)
+    found = write_reports(out, batch_rows(out))
     assert len(list((out / "report/students").iterdir())) == 2
     assert len(found.problems) == 1 and found.problems[0].startswith("bob: its page could not be written: Unicode")
     assert "a report is missing" in (out / "report/index.html").read_text("utf-8")

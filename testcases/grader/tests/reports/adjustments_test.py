@@ -23,7 +23,7 @@ def write(out: Path, data: dict[str, Any], text: str = "", roster_file: Path | N
     (out / "overrides.csv").write_text(text, "utf-8")
     asked = from_dict(data)
     given = overrides.read(out, asked.names)
-    return write_reports(out, batch_rows(out), None, roster_file, asked, given)
+    return write_reports(out, batch_rows(out), roster_file, asked, given)
 
 
 def adjusted(data: dict[str, Any], *results: dict[str, Any], text: str = "", out: Path) -> adjustments.Class:

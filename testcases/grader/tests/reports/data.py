@@ -56,9 +56,8 @@ def batch_rows(out: Path) -> list[Row]:
 
 
 def report(out: Path, roster_file: Path | None = None, missing: float | None = None) -> list[Path]:
-    """All reports, of a batch in which no two submissions are compared."""
-    (out / "in").mkdir(exist_ok=True)
-    return write_reports(out, batch_rows(out), out / "in", roster_file, missing=missing).files
+    """All reports."""
+    return write_reports(out, batch_rows(out), roster_file, missing=missing).files
 
 
 def load_one(out: Path, data: dict[str, Any]) -> sheets.MarkSheet:

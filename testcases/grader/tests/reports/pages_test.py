@@ -64,8 +64,7 @@ def test_a_broken_results_file_is_a_grader_error_and_never_0_points(tmp_path: Pa
 def test_a_submission_whose_results_are_lost_has_a_row_and_an_old_result_has_none(tmp_path: Path):
     out = put(tmp_path, result("ann"), result("of the batch before"))
     rows = [Row("ann", "r0000", 3, 6, "graded"), Row("=1+1", "_1_1", 3, 6, "graded")]
-    (out / "in").mkdir()
-    write_reports(out, rows, out / "in")
+    write_reports(out, rows)
     lost, ann = read_csv(out / "gradebook.csv")
     assert (lost["student"], lost["score"], lost["status"]) == ("'=1+1", "", "grader-error")
     assert (ann["student"], ann["score"], ann["status"]) == ("ann", "3", "graded")
@@ -252,6 +251,17 @@ def test_a_page_shows_the_code_that_was_graded_and_where_it_failed(tmp_path: Pat
     assert "The course" in both and "# region solution" in both and "# region solution" not in text
     check_page(page)
     check_page(beside)
+    (whole,) = (tmp_path / "code").rglob("*.py")
+    assert whole.read_text("utf-8") == CODE and whole.parts[-2:] == ("lesson04_gae", "gae.py")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_no_file_of_a_submission_is_written_outside_of_its_folder(tmp_path: Path):
+    files = [
+        {"path": path, "text": "x", "cut": 0} for path in ("../../a.py", "/tmp/lesson04_b.py", "lesson04_gae/c.py")
+    ]
+    report(put(tmp_path, result("ann", files=files)))
+    assert [path.name for path in tmp_path.rglob("*.py")] == ["c.py"] and not Path("/tmp/lesson04_b.py").exists()
 
 
 @pytest.mark.parametrize("name", ["nothing", "Row.nothing", "Row.compute_gae"])

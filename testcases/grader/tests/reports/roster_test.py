@@ -271,7 +271,7 @@ def test_whose_work_may_be_one_of_two_has_no_0_and_can_have_a_mark(tmp_path: Pat
     report(out, people)
     told = {row["name"]: (row["score"], row["status"]) for row in read_csv(out / "gradebook.csv") if row["name"]}
     assert told == {"Bo Roe": ("3", "graded"), "Cy Poe": ("", "unclear"), "Ann Lee": ("", "unclear")}
-    write_reports(out, batch_rows(out), None, people, overrides=[Override(2, "Ann Lee", score=5)])
+    write_reports(out, batch_rows(out), people, overrides=[Override(2, "Ann Lee", score=5)])
     marks = [(row["name"], row["score"]) for row in read_csv(out / "gradebook.csv")]
     assert marks.count(("Ann Lee", "5")) == 1 and ("", "3") in marks
     assert [row[-2] for row in grid(out / "moodle.csv")[1:]] == ["5", "3"]
