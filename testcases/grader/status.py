@@ -18,8 +18,6 @@ ABSENT = (NOT_STARTED, MISSING, BLOCKED)
 """Not attempted."""
 GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"
 """What was handed in. The last two are no mark, and no 0."""
-OTHER_ATTEMPT = "other-attempt"
-"""In the gradebook: another submission of the same student counts."""
 FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
 """An exercise has these whatever else happened in it."""
 STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"too large": OUTPUT, "tamper": TAMPER}

@@ -10,8 +10,7 @@ from rich.text import Text
 from testcases.harness.catalog import TUTORIAL
 
 from ..intake import Submission, course_files, find_outside, from_folder, read_submission
-from ..marking import Due
-from ..reports.marks import Class, MarkSheet, Raw, roster, time_said
+from ..reports.marks import Class, MarkSheet, Raw, roster
 from .reporting import Given
 
 
@@ -43,25 +42,19 @@ def _assignment(given: Given) -> Text:
     lines = [f"{assignment.title}: {len(assignment.exercises)} exercises, {assignment.total:g} points: {lessons}"]
     if assignment.weights:
         lines.append("weights: " + ", ".join(f"{name} {weight:g}" for name, weight in assignment.weights.items()))
-    if assignment.due:
-        due, attempts = assignment.due.at or f"column {assignment.due.column}", assignment.attempts or "as told"
-        lines.append(f"due: {due}, attempts: {attempts}")
     return Text("\n".join(lines))
 
 
 def _table(found: list[Submission], known: Class, given: Given) -> Table:
     table = Table()
-    for heading in ("student", "format", "graded part", "files", "handed in", "notes"):
+    for heading in ("student", "format", "graded part", "files", "notes"):
         table.add_column(heading, overflow="fold")
     lessons = given.assignment.lessons
-    due = given.assignment.due or Due()
     for one, sheet in zip(found, known.sheets, strict=True):
         files = [path for path in course_files() if path in one.files and path[: path.index("/")] in lessons]
         part = one.folder if one.status == "graded" else one.status
-        when = time_said(sheet, known, due)[:16] or (f"files: {one.newest_file[:16]}" if one.newest_file else "")
-        when += " (late, as it says)" if one.is_late else ""
         notes = "\n".join(one.notes[:3])
-        table.add_row(*map(Text, (sheet.shown, one.system, part, str(len(files)), when, notes)))
+        table.add_row(*map(Text, (sheet.shown, one.system, part, str(len(files)), notes)))
     return table
 
 
@@ -75,8 +68,7 @@ def who_is_who(found: list[Submission], given: Given) -> Class:
     people = roster.read(given.roster) if given.roster else None
     if not people:
         return Class(sheets)
-    members = roster.of_members(sheets, people)
-    return Class(sheets, people, roster.match(members, people, bool(given.assignment.attempts)))
+    return Class(sheets, people, roster.match(sheets, people))
 
 
 def _unmatched(known: Class) -> list[str]:

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from ..intake import printable
 from ..reports.marks import points
-from ..status import OTHER_ATTEMPT
 
 if TYPE_CHECKING:
     from ..marking import Assignment
@@ -49,8 +48,6 @@ def gradebook(sheets: Sequence[MarkSheet]) -> Table:
         table.add_column(heading, overflow="fold")
     for sheet in sheets:
         score = "" if sheet.mark is None else points(sheet.mark)
-        told = [*filter(None, [sheet.lateness]), *sheet.all_notes]
-        notes = Text("\n".join(told[:3]) + ("\n..." if len(told) > 3 else ""))
-        status = sheet.status if sheet.adjustments.counts else OTHER_ATTEMPT
-        table.add_row(Text(sheet.shown), f"{score}/{points(sheet.max_score or 0)}", Text(status), notes)
+        notes = Text("\n".join(sheet.notes[:3]) + ("\n..." if len(sheet.notes) > 3 else ""))
+        table.add_row(Text(sheet.shown), f"{score}/{points(sheet.max_score or 0)}", Text(sheet.status), notes)
     return table

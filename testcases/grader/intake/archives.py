@@ -56,13 +56,11 @@ class Source:
 
     Attributes:
         notes: what was left out, and why.
-        newest: when the newest of its files was written, in seconds; 0 where that is not known.
         readers: name, with "/" between folders -> what gives its bytes, or raises Unreadable.
     """
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.newest = 0.0
         self.readers: dict[str, Callable[[], bytes]] = {}
         self._count = {True: 0, False: 0}
 
@@ -85,7 +83,6 @@ class Files(Source):
     def __init__(self, paths: Mapping[str, Path]) -> None:
         super().__init__()
         self.readers = {name: partial(read_file, path, limit_of(path.name)) for name, path in paths.items()}
-        self.newest = max(os.lstat(path).st_mtime for path in paths.values())
 
 
 class Folder(Source):
@@ -115,9 +112,7 @@ class Folder(Source):
                     continue
                 if self.is_full(name):
                     return
-                status = entry.stat(follow_symlinks=False)
-                kind = status.st_mode
-                self.newest = max(self.newest, status.st_mtime if stat.S_ISREG(kind) else 0.0)
+                kind = entry.stat(follow_symlinks=False).st_mode
                 if not stat.S_ISDIR(kind):
                     yield name, Path(entry.path), kind
                 elif depth < MAX_DEPTH:

@@ -11,7 +11,6 @@ import resource
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -73,8 +72,6 @@ class Submission(HandIn):
     unread: list[str] = field(default_factory=list)
     """Files of a part without any code: of interest where the other parts have none either."""
     status: str = "graded"
-    newest_file: str = ""
-    """When the newest of its files was written: an ISO date. A copy, a clone or a download makes it new."""
 
     @property
     def exported(self) -> list[str]:
@@ -84,15 +81,12 @@ class Submission(HandIn):
     @property
     def told(self) -> dict[str, Any]:
         """What the export says of it, which is in its result and no part of the mark."""
-        names = "handed_in", "newest_file", "is_late", "system", "exported"
-        return {name: getattr(self, name) for name in names}
+        return {"system": self.system, "exported": self.exported}
 
     @property
     def content(self) -> str:
         """A hash of all that the mark depends on."""
-        found = hashlib.sha256(
-            repr((self.group or self.student, self.notes, self.others, self.status)).encode("utf-8", "replace")
-        )
+        found = hashlib.sha256(repr((self.student, self.notes, self.others, self.status)).encode("utf-8", "replace"))
         for path, data in sorted(self.files.items()):
             found.update(f"{path}\0{len(data)}\0".encode("utf-8", "surrogatepass") + data)
         return found.hexdigest()
@@ -190,20 +184,14 @@ def _empty(hand_in: HandIn) -> Submission:
 def _read(hand_in: HandIn) -> Submission:
     submission = _empty(hand_in)
     problems = []
-    newest = 0.0
     try:
         for origin, source in _sources(hand_in):
             try:
-                opened = source()
-                newest = max(newest, opened.newest)
-                _take(submission, opened, origin)
+                _take(submission, source(), origin)
             except Unreadable as error:
                 problems.append(str(error))
     except Exception as error:  # Whatever an archive can do to its reader must not stop the batch.
         problems.append(f"cannot be read: {type(error).__name__}: {error}")
-    if newest:
-        with contextlib.suppress(ValueError, OverflowError, OSError):  # Files may be of any year.
-            submission.newest_file = datetime.fromtimestamp(int(newest), UTC).isoformat()
     for problem in problems:
         submission.note(problem)
     for part, _ in hand_in.parts if submission.has_work() else ():
@@ -266,9 +254,7 @@ def _open(path: Path) -> Source:
     if stat.S_ISDIR(kind):
         return archives.Folder(path)
     if stat.S_ISREG(kind) and is_archive(path.name):
-        archive = archives.open_archive(path.name, archives.open_file(path))
-        archive.newest = os.lstat(path).st_mtime
-        return archive
+        return archives.open_archive(path.name, archives.open_file(path))
     what = f"{archives.kind_of(kind)}, {path.name}"
     if problem := archives.packed_problem(path.name):
         raise Unreadable(problem)

@@ -5,19 +5,7 @@ from typing import TYPE_CHECKING
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
-    from .assignment import (
-        BEST,
-        EXPORT,
-        FILES,
-        TITLE,
-        Assignment,
-        Due,
-        asked_for,
-        course_points,
-        everything,
-        from_dict,
-        from_file,
-    )
+    from .assignment import TITLE, Assignment, asked_for, course_points, everything, from_dict, from_file
     from .batch import Batch, grade_folder, grade_one
     from .grade import Grader, plan
     from .secret import FILE, Secret, kept_in, new, secret_of

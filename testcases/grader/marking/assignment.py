@@ -1,15 +1,14 @@
-"""What counts: which exercises, how much each is worth, until when, and which attempt.
+"""What counts: which exercises, and how much each is worth.
 
 It is read from an `assignment.toml`, or made from LESSONS= and POINTS=. Results hold the points of the tests, and what
-stands here is applied when the reports are written: other weights, or another due date, grade nothing again.
+stands here is applied when the reports are written: other weights grade nothing again.
 """
 
 import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from datetime import date, datetime, timedelta
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,7 @@ from testcases.harness.catalog import course_lessons, manifest
 from testcases.harness.catalog import lesson as read_lesson
 
 TITLE = "PPO by Hand"
-LAST, BEST = "last", "best"
-EXPORT, FILES = "export", "files"
-"""Where a time of hand-in comes from, besides a column of the roster."""
-KEYS = ("title", "lessons", "exercises", "points", "weights", "attempts", "due", "late")
+KEYS = ("title", "lessons", "exercises", "points", "weights")
 Exercise = tuple[str, str]
 """Lesson and name."""
 
@@ -35,26 +31,6 @@ class BadKey(ValueError):
 
 
 @dataclass(frozen=True)
-class Due:
-    """Until when, and how it is known when somebody handed in."""
-
-    at: datetime | None = None
-    column: str = ""
-    """Of the roster: somebody's own due date; an empty cell means `at`."""
-    handed_in: str = EXPORT
-    """A column of the roster; "export": what the export itself says; "files": that, else the newest file."""
-
-
-@dataclass(frozen=True)
-class Late:
-    """What a day costs, in percent of the assignment's points. A day that has begun is a day."""
-
-    percent_per_day: float = 0.0
-    grace_minutes: float = 0.0
-    at_most_percent: float = 100.0
-
-
-@dataclass(frozen=True)
 class Assignment:
     """What counts."""
 
@@ -65,10 +41,6 @@ class Assignment:
     """Of the whole; none: those of the tests."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """By lesson or by "lesson.exercise", for all or for none. Inside a lesson the points of the tests decide."""
-    attempts: str = ""
-    """"last", "best", or empty: who has several submissions is reported."""
-    due: Due | None = None
-    late: Late | None = None
 
     @property
     def lessons(self) -> tuple[str, ...]:
@@ -99,19 +71,10 @@ class Assignment:
             for exercise, group in groups.items()
         }
 
-    def days_late(self, handed_in: datetime, due: datetime) -> int:
-        grace = timedelta(minutes=self.late.grace_minutes if self.late else 0)
-        return math.ceil((handed_in - due) / timedelta(days=1)) if handed_in > due + grace else 0
-
-    def percent_off(self, days: int) -> float:
-        return min(days * self.late.percent_per_day, self.late.at_most_percent) if self.late else 0.0
-
     def as_dict(self) -> dict[str, Any]:
         """What `from_dict` reads, in values of JSON."""
         found = asdict(self)
         found["exercises"] = list(self.names)
-        if self.due and self.due.at:
-            found["due"]["at"] = self.due.at.isoformat()
         return {key: value for key, value in found.items() if value}
 
 
@@ -175,28 +138,15 @@ def from_file(path: Path) -> Assignment:
 
 def from_dict(data: Mapping[str, Any]) -> Assignment:
     """Raises BadKey."""
-    _known(data, KEYS, "")
+    for key in data:
+        if key not in KEYS:
+            raise BadKey(key, f"unknown key, expected one of {', '.join(KEYS)}")
     title = data.get("title", TITLE)
     if not isinstance(title, str) or not title.strip():
         raise BadKey("title", f"expected a text, got {title!r}")
-    attempts = data.get("attempts", "")
-    if attempts not in ("", LAST, BEST):
-        raise BadKey("attempts", f'expected "last" or "best", got {attempts!r}')
     exercises = _exercises(data)
     points, weights = _points(data, exercises)
-    due = _due(data["due"]) if "due" in data else None
-    late = _late(data["late"]) if "late" in data else None
-    if late and not due:
-        raise BadKey("late", "expected a due date as well: [due] with at, or column")
-    return Assignment(title.strip(), exercises, points, weights, attempts, due, late)
-
-
-def _known(data: Any, keys: Iterable[str], above: str) -> None:
-    if not isinstance(data, Mapping):
-        raise BadKey(above, f"expected a table with {', '.join(keys)}, got {data!r}")
-    for key in data:
-        if key not in keys:
-            raise BadKey(f"{above and above + '.'}{key}", f"unknown key, expected one of {', '.join(keys)}")
+    return Assignment(title.strip(), exercises, points, weights)
 
 
 def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
@@ -301,35 +251,3 @@ def _is_number(value: Any, above: float | None = None) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         return False
     return value > above if above is not None else value >= 0
-
-
-def _due(data: Any) -> Due:
-    if isinstance(data, (str, date)):  # due = 2026-12-01T23:59:00
-        data = {"at": data}
-    _known(data, [one.name for one in fields(Due)], "due")
-    at = data.get("at")
-    if isinstance(at, str):
-        try:
-            at = datetime.fromisoformat(at)
-        except ValueError:
-            pass
-    if at is not None and not isinstance(at, datetime):
-        raise BadKey("due.at", f"expected a date with a time, such as 2026-12-01T23:59:00+01:00, got {str(at)!r}")
-    for key in ("column", "handed_in"):
-        if not isinstance(data.get(key, ""), str):
-            raise BadKey(f"due.{key}", f"expected the name of a column, got {data[key]!r}")
-    due = Due(at.astimezone() if at and not at.tzinfo else at, data.get("column", ""), data.get("handed_in") or EXPORT)
-    if not due.at and not due.column:
-        raise BadKey("due", "expected at, or a column of the roster with each due date")
-    return due
-
-
-def _late(data: Any) -> Late:
-    _known(data, [one.name for one in fields(Late)], "late")
-    for key, value in data.items():
-        if not _is_number(value) or "percent" in key and value > 100:
-            wanted = "a percentage from 0 to 100" if "percent" in key else "a number from 0"
-            raise BadKey(f"late.{key}", f"expected {wanted}, got {value!r}")
-    if "percent_per_day" not in data:
-        raise BadKey("late", "expected percent_per_day")
-    return Late(**{key: float(value) for key, value in data.items()})

@@ -126,17 +126,10 @@ def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batc
         return failed
 
     with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-        failed = mark(_todo(_first_of_groups(hand_ins), results, rows, bar, batch), batch.jobs)
+        failed = mark(_todo(hand_ins, results, rows, bar, batch), batch.jobs)
         # Once more, when it is quiet: a neighbor may have taken the machine.
         bar.total += len(failed)
         mark(failed, 1)
-        for one, leader in _others_of_groups(hand_ins):
-            result = read_result(results / f"{leader.file_name}.json")
-            assert result, "the group has been graded"
-            result.update(student=one.student, aliases=list(one.aliases))
-            write_result(results / f"{one.file_name}.json", result)
-            rows[one.file_name] = row_of(one.file_name, result)
-            bar.update()
     return rows
 
 
@@ -160,18 +153,6 @@ def _told(error: Exception) -> str:
     except Exception:
         text = ""
     return printable(f"{type(error).__name__}: {text[:200]} ({Path(where.filename).name}:{where.lineno})")
-
-
-def _others_of_groups(hand_ins: list[HandIn]) -> list[tuple[HandIn, HandIn]]:
-    """Those who handed in with somebody, with the first of them, whose result is theirs."""
-    first: dict[Any, HandIn] = {}
-    pairs = [(one, first.setdefault((one.group, *one.parts), one)) for one in hand_ins if one.group]
-    return [(one, leader) for one, leader in pairs if one is not leader]
-
-
-def _first_of_groups(hand_ins: list[HandIn]) -> list[HandIn]:
-    others = [one for one, _ in _others_of_groups(hand_ins)]
-    return [one for one in hand_ins if not any(one is other for other in others)]
 
 
 def _folder_for_results(out: Path) -> Path:

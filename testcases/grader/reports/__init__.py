@@ -43,9 +43,6 @@ def write_reports(
         assignment: what counts (default: all exercises, with the points of the tests).
         overrides: the instructor's.
         missing: the mark of whoever is on the roster and handed in nothing; None: they are in no file for import.
-
-    Raises:
-        ValueError: the roster lacks a column that the assignment names.
     """
     from ..marking import everything
 
@@ -89,8 +86,7 @@ def marks_of(
 
     people = roster.read(roster_file) if roster_file else None
     found = sheets.load(out, rows)
-    found = roster.of_members(found, people) if people else found
-    matching = roster.match(found, people, bool(assignment.attempts)) if people else None
+    matching = roster.match(found, people) if people else None
     adjusted = adjustments.apply(adjustments.Class(found, people, matching), assignment, overrides)
     return replace(adjusted, sheets=sheets.in_order(adjusted.sheets))
 
@@ -105,7 +101,6 @@ def _tables(out: Path, adjusted: Class, assignment: Assignment, each: _Each, mis
         tables.gradebook(out / "gradebook.csv", found, matching, missing),
         tables.canvas(out / "canvas.csv", found, matching, tables.own_column(people, title, title), missing),
         tables.moodle(out / "moodle.csv", found, matching, title, missing),
-        *tables.of_systems(out, found, people, matching, title, missing),
         tables.changes(out / "changes.csv", found, matching),
     ]
     if people and matching:
@@ -137,7 +132,7 @@ def _pages(out: Path, adjusted: Class, assignment: Assignment, each: _Each) -> l
     for sheet in found:
         each.write("its feedback", sheet, partial(returned.add, sheet))
     written += returned.zips()
-    urgent = analysis.looks(found, _unknown(adjusted), adjusted.problems, assignment, each.failed)
+    urgent = analysis.looks(found, _unknown(adjusted), adjusted.problems, each.failed)
     return written + pages.write_class(report, found, problems, assignment, urgent)
 
 

@@ -52,7 +52,7 @@ def write_output(out: Path, target: Path) -> int:
     for exercise in sheet.exercises:
         score = f"{points_of(exercise.score):>5}/{points_of(exercise.max_score):<5}"
         print(f"| {score} {exercise.status:17}{exercise.lesson} {exercise.name}")
-    for note in (*sheet.flags, *sheet.all_notes):
+    for note in (*sheet.flags, *sheet.notes):
         print(f"| {_quiet(note)}")
     text = json.dumps(points(sheet))
     with target.open("a", encoding="utf-8") as file:

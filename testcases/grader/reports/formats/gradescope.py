@@ -9,7 +9,6 @@ import json
 import os
 import stat
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +93,9 @@ def write(folder: Path, sheet: MarkSheet) -> Path:
 def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Path:
     """The zip to upload: setup.sh and run_autograder at its root, the course beside them, with what counts.
 
-    The same tree gives the same bytes. Due dates and attempts are Gradescope's own: it knows of extensions.
+    The same tree gives the same bytes.
     """
-    asked = replace(assignment or everything(), due=None, late=None, attempts="")
+    asked = assignment or everything()
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -143,8 +142,7 @@ def _summary(sheet: MarkSheet) -> str:
     lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
     if sheet.final:
         lines = [f"{points(sheet.score or 0)} of {points(sheet.max_score or 0)} points"]
-    lines += [sheet.lateness] if sheet.lateness else []
-    lines += [*sheet.comments, *sheet.flags, *(note for note in sheet.all_notes if not note.startswith(sheet.flags))]
+    lines += [*sheet.comments, *sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
     return "\n".join(lines)
 
 

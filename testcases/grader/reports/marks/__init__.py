@@ -1,11 +1,11 @@
-"""The marks of a class as rows: the sheet, the roster, dates and overrides, tables."""
+"""The marks of a class as rows: the sheet, the roster, overrides, tables."""
 
 from typing import TYPE_CHECKING
 
 from ppo_by_hand.faces import face
 
 if TYPE_CHECKING:
-    from .adjustments import Class, time_said
+    from .adjustments import Class
     from .overrides import Override
     from .sheets import ExerciseMarks, File, LessonMarks, MarkSheet, Raw, TestMark, only
     from .tables import points

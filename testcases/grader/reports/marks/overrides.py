@@ -1,9 +1,8 @@
-"""What the instructor decides: marks, late days and comments in OUT/overrides.csv, which no run writes over.
+"""What the instructor decides: marks and comments in OUT/overrides.csv, which no run writes over.
 
-student,exercise,score,days_late,comment
-ann,,,0,Was ill: not late.
-bob,lesson04_gae.compute_gae,3,,The test asks for more than the text says.
-carol,,12,,Marked by hand.
+student,exercise,score,comment
+bob,lesson04_gae.compute_gae,3,The test asks for more than the text says.
+carol,,12,Marked by hand.
 """
 
 import csv
@@ -17,7 +16,7 @@ from .roster import decode, delimiter_of
 from .text import cell, clean, clean_lines
 
 FILE = "overrides.csv"
-COLUMNS = ("student", "exercise", "score", "days_late", "comment")
+COLUMNS = ("student", "exercise", "score", "comment")
 MAX_BYTES = 16 * 2**20
 
 
@@ -30,7 +29,6 @@ class Override:
     exercise: str = ""
     """Such as "lesson04_gae.compute_gae"; empty for the whole mark."""
     score: float | None = None
-    days_late: int | None = None
     comment: str = ""
 
 
@@ -82,18 +80,15 @@ def _line(line: int, values: dict[str, str], exercises: Sequence[str]) -> Overri
             what = "could be several exercises" if fitting else "is no exercise of this assignment"
             raise ValueError(f"{where}: {clean(exercise)!r} {what}, expected a name such as {exercises[0]}")
         exercise = fitting[0]
-    days = _number(values.get("days_late", ""), where, "days_late")
-    if days is not None and (days != int(days) or exercise):
-        raise ValueError(f"{where}: days_late: expected whole days of the whole submission")
-    score = _number(values.get("score", ""), where, "score")
+    score = _number(values.get("score", ""), where)
     comment = clean_lines(values.get("comment", ""), lines=40)
     # A sheet of ours is opened and saved again: the mark that kept a name from being a formula is no part of it. One
     # before any other name is, or 'ann would be marked as ann.
     student = student[1:] if student[:1] == "'" and cell(student[1:]) == student else student
-    return Override(line, student, exercise, score, None if days is None else int(days), comment)
+    return Override(line, student, exercise, score, comment)
 
 
-def _number(text: str, where: str, column: str) -> float | None:
+def _number(text: str, where: str) -> float | None:
     if not text:
         return None
     try:
@@ -101,20 +96,19 @@ def _number(text: str, where: str, column: str) -> float | None:
     except ValueError:
         value = math.nan
     if not 0 <= value < 1e9:
-        raise ValueError(f"{where}: {column}: expected a number from 0, got {clean(text)!r}")
+        raise ValueError(f"{where}: score: expected a number from 0, got {clean(text)!r}")
     return value
 
 
 def _check_twice(found: Iterable[Override]) -> None:
-    seen: dict[tuple[str, str, str], int] = {}
+    seen: dict[tuple[str, str], int] = {}
     for one in found:
-        for column in ("score", "days_late"):
-            key = one.student, one.exercise, column
-            if getattr(one, column) is None:
-                continue
-            if key in seen:
-                raise ValueError(f"{FILE}, line {one.line}: {clean(one.student)!r} has a {column} in line {seen[key]}")
-            seen[key] = one.line
+        key = one.student, one.exercise
+        if one.score is None:
+            continue
+        if key in seen:
+            raise ValueError(f"{FILE}, line {one.line}: {clean(one.student)!r} has a score in line {seen[key]}")
+        seen[key] = one.line
 
 
 def offer(out: Path) -> None:

@@ -12,12 +12,12 @@ import io
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from .sheets import MarkSheet, Raw
-from .text import clean, slug
+from .sheets import MarkSheet
+from .text import clean
 
 COLUMNS = {
     "student": (
@@ -33,11 +33,10 @@ COLUMNS = {
     "first": ("first name", "firstname", "given name"),
     "last": ("last name", "surname", "lastname", "family name"),
     "id": ("id", "canvas id", "canvas user id", "user id"),
-    "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id", "orgdefinedid"),
+    "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
     "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
     "email": ("email", "e-mail", "email address", "mail"),
-    "section": ("section", "sections", "group", "groups"),
-    "group": ("group", "groups", "team"),
+    "section": ("section", "sections"),
     "identifier": ("identifier", "roster_identifier"),
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
@@ -48,19 +47,14 @@ CANVAS_NUMBER = re.compile(r"(?=_(?:LATE_)?(\d+)_\d+_)")
 MOODLE_DOWNLOAD = re.compile(r"_(\d+)_assignsubmission_", re.IGNORECASE)
 
 
-CLASSROOM = ("date", "points", "class average")
 ANONYMOUS = "Participant"
 """Moodle calls everybody so where marking is blind."""
 ANOTHER = {
-    "Canvas": "its number is somebody's on the roster, and the name with it, or in one of its files, is another's, "
-    "or a group's: whose, a column group of the roster says",
-    "Moodle": "its number is somebody's on the roster, and the name is another's, or a group's: whose, a column group "
-    "of the roster says",
+    "Canvas": "its number is somebody's on the roster, and the name with it, or in one of its files, is another's",
+    "Moodle": "its number is somebody's on the roster, and the name is another's",
     "Gradescope": "its name is somebody's on the roster, and its email address is another one",
 }
 UNCLEAR = "a submission that is nobody's yet may be theirs: say in a column student of the roster which it is"
-NUMBERING = ("Blackboard", "Brightspace")
-"""Whose exports have all attempts, each with somebody's login or number in front, and a time."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +70,6 @@ class Person:
     login: str = ""
     email: str = ""
     section: str = ""
-    group: str = ""
-    """Whose work is this person's, where groups hand in."""
     identifier: str = ""
     """Moodle's "Participant 123"."""
 
@@ -119,7 +111,7 @@ class Matching:
     absent: list[Person] = field(default_factory=list)
     """Who is on the roster and handed in nothing: known once every submission is somebody's."""
     unclear: list[Person] = field(default_factory=list)
-    """Until then: whose one of those may be that are nobody's yet, be it by the name of a group."""
+    """Until then: whose one of those may be that are nobody's yet."""
     ambiguous: dict[str, str] = field(default_factory=dict)
     """By `MarkSheet.page`: why nobody is named."""
     problems: list[tuple[str, int | None, str, str]] = field(default_factory=list)
@@ -149,7 +141,8 @@ def read(path: Path) -> Roster:
         )
         return roster
     for number, row in enumerate(rows[1:], start=2):
-        if not any(value.strip() for value in row) or _is_nobodys(row):
+        # Canvas's points are nobody's.
+        if not any(value.strip() for value in row) or row[0].strip().lower() == "points possible":
             continue
         values = {key: row[place].strip() for key, place in places.items() if place < len(row)}
         first, last = values.pop("first", ""), values.pop("last", "")
@@ -165,48 +158,20 @@ def read(path: Path) -> Roster:
     return roster
 
 
-def of_members(sheets: Iterable[MarkSheet], roster: Roster) -> list[MarkSheet]:
-    """A sheet for each member of a group that has handed in under its own name, by the roster's column of groups."""
-    members: dict[str, list[Person]] = {}
-    for person in roster.people:
-        members.setdefault(_joined(person.group), []).append(person)
-    people = {_joined(name) for person in roster.people for name in person.names} | {""}
-    found, sheets = [], list(sheets)
-    titled = _without_titles(sheets, roster)
-    for sheet in sheets:
-        name = _joined(titled.get(sheet.page) or _in_front(sheet.student))
-        group = members.get(name, []) if name not in people and sheet.system != "Gradescope" else []
-        note = f"handed in by a group of {len(group)}"
-        for person in group:
-            own = Raw(person.email or person.login or person.sis_id or person.name)
-            page = slug(sheet.student, f"{sheet.page} {person.row}")
-            found.append(replace(sheet, page=page, aliases=(*sheet.aliases, own), notes=(*sheet.notes, note)))
-        found += [] if group else [sheet]
-    return found
-
-
 def _in_front(student: str) -> str:
     """The name in "Team A_7_assignsubmission_file" and "teama_7"."""
     return re.split(r"_\d+(?:_|$)", student)[0]
 
 
-def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -> Matching:
+def match(sheets: Iterable[MarkSheet], roster: Roster) -> Matching:
     """One person a submission, and one submission a person; everything else is a problem, and none is left out.
 
     The name of the submission is looked for in the columns student, login, sis_id, id, email and name, first exactly,
     then without regard to case and spelling of accents.
-
-    Args:
-        attempts: whether several submissions may be one person's, where they are found in the same way; those of which
-            the system itself says so are (see are_attempts).
     """
     sheets = list(sheets)
     matching = Matching(problems=[("roster", None, "", problem) for problem in roster.problems])
-    steps = (
-        *STEPS,
-        (_behind_groups(sheets, roster), _names),
-        (_behind_titles(sheets, roster), lambda person: {_loose(person.login)} - {""}),
-    )
+    steps = (*STEPS, (_behind_titles(sheets, roster), lambda person: {_loose(person.login)} - {""}))
     open_sheets = {sheet.page: sheet for sheet in sheets}
     open_people = {person.row: person for person in roster.people}
     ambiguous = matching.ambiguous
@@ -222,28 +187,19 @@ def match(sheets: Iterable[MarkSheet], roster: Roster, attempts: bool = False) -
                 several = f"fits several lines of the roster ({lines}): add a column student with folder names"
                 ambiguous[page] = several if found else ANOTHER.get(open_sheets[page].system, "")
         for row, pages in wanted.items():
-            if len(pages) == 1 or attempts or are_attempts([open_sheets[page] for page in pages]):
-                person = open_people.pop(row)
-                for page in pages:
-                    matching.person_of[page] = person
-                    del open_sheets[page]
-                    ambiguous.pop(page, None)
+            if len(pages) == 1:
+                matching.person_of[pages[0]] = open_people.pop(row)
+                del open_sheets[pages[0]]
+                ambiguous.pop(pages[0], None)
             else:
-                for page in pages:
-                    why = f"several submissions fit line {row} of the roster: say in it which one counts, or in the "
-                    ambiguous[page] = why + 'assignment attempts = "last" or "best"'
+                why = f"several submissions fit line {row} of the roster: say in its column student which one counts"
+                ambiguous.update(dict.fromkeys(pages, why))
     for step in steps:
         for page, rows in _fitting(step, open_sheets, roster.people).items():
             why = f"fits line {min(rows)} of the roster, and another submission fits it better: look at both"
             ambiguous.setdefault(page, why)
     _tell_the_rest(matching, open_sheets, list(open_people.values()))
     return matching
-
-
-def are_attempts(sheets: Sequence[MarkSheet]) -> bool:
-    """Whether the system itself says that these are one person's, and when each came: two may be called alike."""
-    people = {(sheet.system, sheet.student, sheet.aliases) for sheet in sheets}
-    return len(people) == 1 and all(sheet.handed_in and sheet.system in NUMBERING for sheet in sheets)
 
 
 def _fitting(step: Step, sheets: Mapping[str, MarkSheet], people: Iterable[Person]) -> dict[str, set[int]]:
@@ -261,7 +217,7 @@ def _tell_the_rest(matching: Matching, sheets: Mapping[str, MarkSheet], people: 
     for page, sheet in sheets.items():
         why = (
             "no line of the roster fits this submission: its mark is in gradebook.csv only, and until a column student "
-            "of the roster names it, or a column group its group, nobody has a 0 for having handed in nothing"
+            "of the roster names it, nobody has a 0 for having handed in nothing"
         )
         why = matching.ambiguous.get(page, why)
         matching.problems.append(("submission without roster row", None, sheet.shown, why))
@@ -276,7 +232,7 @@ def _is_another(sheet: MarkSheet, person: Person, canvas: Mapping[tuple[str, str
     """Whether the system itself says that this is somebody else.
 
     On Gradescope people write their names themselves; a verified address that is not the person's says no. Canvas and
-    Moodle write a name and a number, and a name, or that of a group, can end in somebody's number: both must fit.
+    Moodle write a name and a number, and a name can end in somebody's number: both must fit.
 
     Args:
         canvas: by the name and the number that Canvas writes.
@@ -352,46 +308,21 @@ def _name_in_download(sheet: MarkSheet) -> set[str]:
     return {f"{sheet.system} {name}"} if sheet.system in ("Moodle", "Canvas") else set()
 
 
-def _behind_groups(sheets: Iterable[MarkSheet], roster: Roster) -> Callable[[MarkSheet], set[str]]:
-    """Moodle's "Group A-Ann Lee_12_assignsubmission_file_". A first part that only one has may be of a name: Mary-Ann
-    Lee is not Ann Lee."""
-    names = {sheet.page: sheet.student.partition("_")[0].split("-") for sheet in sheets if sheet.system == "Moodle"}
-    known, sections = {_loose(person.name) for person in roster.people}, {one.section for one in roster.people} - {""}
-    found: dict[str, set[str]] = {}
-    for group, rests in _split(names, known, "-").items():
-        is_group = group[0] in sections or len(rests) > 1
-        for page, rest in rests.items() if is_group and not group[1] else ():
-            found.setdefault(page, set()).add(f"Moodle {rest}")
-    return lambda sheet: found.get(sheet.page, set())
-
-
 def _behind_titles(sheets: Iterable[MarkSheet], roster: Roster) -> Callable[[MarkSheet], set[str]]:
     """GitHub puts the assignment's name before or behind a login: what most have in common is that name, and all of the
     rest is the login. The repository of bob-x is not Bob's."""
-    found = _without_titles(sheets, roster)
-    return lambda sheet: {found[sheet.page]} if sheet.page in found else set()
-
-
-def _without_titles(sheets: Iterable[MarkSheet], roster: Roster) -> dict[str, str]:
-    """Page -> the login, or the group, that is all of a name but the assignment's."""
-    known = {_loose(text) for person in roster.people for text in (person.login, person.group)}
-    names = {sheet.page: _loose(sheet.student).split()[:20] for sheet in sheets}
-    parts = _split(names, known - {""}, " ")
-    most = max(map(len, parts.values()), default=0)
-    titles = [rests for rests in parts.values() if len(rests) == most > 1]
-    return titles[0] if len(titles) == 1 else {}
-
-
-def _split(names: Mapping[str, list[str]], known: Container[str], joint: str) -> dict[tuple[str, str], dict[str, str]]:
-    """Each beginning and end of the names -> page -> all that is between, where that is a known one."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for page, words in names.items():
+    known = {_loose(person.login) for person in roster.people} - {""}
+    parts: dict[tuple[str, str], dict[str, str]] = {}
+    for sheet in sheets:
+        words = _loose(sheet.student).split()[:20]
         for start, end in itertools.combinations(range(len(words) + 1), 2):
-            rest = _loose(joint.join(words[start:end]))
-            if rest in known and end - start < len(words):
-                shared = joint.join(words[:start]), joint.join(words[end:])
-                found.setdefault(shared, {})[page] = rest
-    return found
+            if (login := " ".join(words[start:end])) in known and end - start < len(words):
+                shared = " ".join(words[:start]), " ".join(words[end:])
+                parts.setdefault(shared, {})[sheet.page] = login
+    most = max(map(len, parts.values()), default=0)
+    titles = [logins for logins in parts.values() if len(logins) == most > 1]
+    found = titles[0] if len(titles) == 1 else {}
+    return lambda sheet: {found[sheet.page]} if sheet.page in found else set()
 
 
 def _names(person: Person) -> set[str]:
@@ -460,9 +391,3 @@ def _places(header: list[str]) -> dict[str, int]:
         for key, headers in known.items()
         if any(name in names for name in headers)
     }
-
-
-def _is_nobodys(row: list[str]) -> bool:
-    """Canvas's points, and what Google Classroom has above the people, who have an address."""
-    first = row[0].strip().lower()
-    return first == "points possible" or first in CLASSROOM and not any("@" in value for value in row)

@@ -127,18 +127,13 @@ class Changed:
 
 @dataclass(frozen=True)
 class Adjustments:
-    """What the assignment and the instructor made of the points (see adjustments.py)."""
+    """What the instructor made of the points (see adjustments.py)."""
 
     tests: float | None = None
-    """Points before lateness."""
-    days_late: int = 0
-    late_points: float = 0
+    """Points before that."""
     given: bool = False
     """The mark is the instructor's."""
-    counts: bool = True
-    """Not where another attempt of the same student does."""
     comments: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,9 +157,6 @@ class MarkSheet:
     doubts: tuple[Doubt, ...] = ()
     changes: tuple[Changed, ...] = ()
     files: tuple[File, ...] = ()
-    handed_in: str = ""
-    newest_file: str = ""
-    is_late: bool = False
     system: str = ""
     exported: tuple[Raw, ...] = ()
     adjustments: Adjustments = field(default=Adjustments(), metadata=LATER)
@@ -193,29 +185,17 @@ class MarkSheet:
     @property
     def mark(self) -> float | None:
         """What may go into a gradebook: none where the grader failed, and none where there was nothing to grade."""
-        return self.score if self.status == GRADED and self.adjustments.counts else None
+        return self.score if self.status == GRADED else None
 
     @property
     def percent(self) -> float | None:
         return round(100 * self.mark / self.max_score, 2) if self.mark is not None and self.max_score else None
 
     @property
-    def all_notes(self) -> tuple[str, ...]:
-        """Those of the grader, and those of the assignment."""
-        return (*self.notes, *self.adjustments.notes)
-
-    @property
     def comments(self) -> tuple[str, ...]:
         """The instructor's, on the whole and on each exercise."""
         of_exercises = [f"{one.name}: {comment}" for one in self.exercises for comment in one.comments]
         return (*self.adjustments.comments, *of_exercises)
-
-    @property
-    def lateness(self) -> str:
-        """Such as "2 days late: -3 points"; empty if it is in time."""
-        days, points = self.adjustments.days_late, self.adjustments.late_points
-        cost = f": -{points:g} points" if points else ""
-        return f"{days} day{'s' * (days > 1)} late{cost}" if days else ""
 
     @property
     def flags(self) -> tuple[str, ...]:

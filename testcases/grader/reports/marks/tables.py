@@ -9,12 +9,10 @@ from pathlib import Path
 from ppo_by_hand.core.files import write_text
 
 from ...marking import TITLE
-from ...status import GRADER, OTHER_ATTEMPT
+from ...status import GRADER
 from .roster import UNCLEAR, Matching, Person, Roster
 from .sheets import Adjustments, MarkSheet, Raw, tidy
 from .text import cell, clean
-
-MARK, MOST = "mark", "most"
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[object]], as_is: Container[object] = ()) -> Path:
@@ -32,7 +30,7 @@ def gradebook(
     """One row for every submission, and one for everybody on the roster who handed in nothing."""
     lessons = list(dict.fromkeys(lesson.name for sheet in sheets for lesson in sheet.lessons))
     head: list[object] = ["student", "score", "max_score", "percent", "status", *lessons]
-    head += ["days_late", "late_points", "flags", "comments", "notes"]
+    head += ["flags", "comments", "notes"]
     if matching is not None:
         head.insert(1, "name")
     rows: list[list[object]] = [head]
@@ -43,13 +41,11 @@ def gradebook(
             sheet.mark,
             sheet.max_score,
             sheet.percent,
-            sheet.status if sheet.adjustments.counts else OTHER_ATTEMPT,
+            sheet.status,
             *(scores.get(lesson) for lesson in lessons),
-            sheet.adjustments.days_late,
-            sheet.adjustments.late_points,
             " | ".join(sheet.all_flags),
             " | ".join(sheet.comments),
-            " | ".join([*sheet.all_notes, *_roster_notes(sheet, matching)]),
+            " | ".join([*sheet.notes, *_roster_notes(sheet, matching)]),
         ]
         if matching is not None:
             person = matching.person_of.get(sheet.page)
@@ -57,7 +53,7 @@ def gradebook(
         rows.append(row)
     if matching is not None:
         most = max((sheet.max_score or 0 for sheet in sheets), default=0)
-        blank = [None] * (len(lessons) + 2)
+        blank = [None] * len(lessons)
         for told, mark, people in (
             (("no-submission", *blank, "", "", "on the roster, nothing handed in"), missing, matching.absent),
             (("unclear", *blank, "", "", UNCLEAR), None, matching.unclear),
@@ -109,8 +105,8 @@ def moodle_worksheet(
     grade = names.index("grade")
     comment = names.index("feedback comments") if "feedback comments" in names else None
     maximum = names.index("maximum grade") if "maximum grade" in names else None
-    by_page = {sheet.page: sheet for sheet in sheets if sheet.adjustments.counts}
-    by_row = {person.row: page for page, person in matching.person_of.items() if page in by_page}
+    by_page = {sheet.page: sheet for sheet in sheets}
+    by_row = {person.row: page for page, person in matching.person_of.items()}
     rows: list[list[object]] = [list(roster.header)]
     for person in roster.people:
         row: list[object] = list(roster.rows[person.row])
@@ -127,48 +123,6 @@ def moodle_worksheet(
     return write_rows(path, rows, as_is=("-",))
 
 
-Column = tuple[str, str]
-SYSTEMS: dict[str, tuple[str, tuple[Column, ...]]] = {
-    "Brightspace": (
-        "brightspace.csv",
-        (("OrgDefinedId", "sis_id"), ("Username", "login"), ("{} Points Grade", MARK), ("End-of-Line Indicator", "#")),
-    ),
-    "Blackboard": ("blackboard.csv", (("Username", "login"), ("Student ID", "sis_id"), ("{}", MARK))),
-    "file": ("google_classroom.csv", (("Name", "name"), ("Email Address", "email"), ("{}", MARK))),
-    "repository": (
-        "github.csv",
-        (("github_username", "login"), ("roster_identifier", "identifier"), ("name", "name"), ("points_awarded", MARK))
-        + (("points_available", MOST),),
-    ),
-}
-"""Who hands in there: the file with the marks, and its columns with what is in them."""
-
-
-def of_systems(
-    out: Path,
-    sheets: Sequence[MarkSheet],
-    roster: Roster | None,
-    matching: Matching | None,
-    title: str,
-    missing: float | None = None,
-) -> list[Path]:
-    """For each system that somebody handed in with, what it takes back: who is who comes from the roster."""
-    written = []
-    most = max((sheet.max_score or 0 for sheet in sheets), default=0)
-    for system, (name, columns) in SYSTEMS.items():
-        if matching is None or not any(sheet.system == system for sheet in sheets):
-            continue
-        head: list[object] = [
-            own_column(roster, title, heading.format(title)) if value == MARK else heading for heading, value in columns
-        ]
-        rows = [head]
-        for sheet, person in _marked(sheets, matching, missing):
-            told = {MARK: sheet.score, MOST: most, "#": "#"}
-            rows.append([told.get(value, getattr(person, value, "")) for _, value in columns])
-        written.append(write_rows(out / name, rows))
-    return written
-
-
 def own_column(roster: Roster | None, title: str, otherwise: str) -> str:
     """The roster's own heading for the assignment, with its id: an import with another makes a second assignment."""
     form = re.compile(rf"{re.escape(title)}\s*(\(\d+\)|\[.*\]\s*\|?\s*\d*|Points Grade.*|\|\d+)", re.IGNORECASE)
@@ -181,7 +135,7 @@ def roster_report(path: Path, sheets: Sequence[MarkSheet], matching: Matching) -
     rows: list[Sequence[object]] = [["problem", "roster_line", "name", "what_to_do"], *matching.problems]
     why = {GRADER: "the grader failed here: the mark is in no import file; grade again"}
     ungraded = "there was nothing to grade: no mark is in any import file; look at it yourself"
-    without = [sheet for sheet in sheets if sheet.mark is None and sheet.adjustments.counts]
+    without = [sheet for sheet in sheets if sheet.mark is None]
     rows += [("no verdict", None, sheet.student, why.get(sheet.status, ungraded)) for sheet in without]
     return write_rows(path, rows)
 
@@ -224,8 +178,7 @@ def _roster_notes(sheet: MarkSheet, matching: Matching | None) -> list[str]:
 
 def _feedback(sheet: MarkSheet) -> str:
     parts = [f"{clean(lesson.name)} {points(lesson.score)}/{points(lesson.max_score)}" for lesson in sheet.lessons]
-    late = [sheet.lateness] if sheet.lateness else []
-    return "; ".join([*sheet.flags, *parts, *late, *sheet.comments])
+    return "; ".join([*sheet.flags, *parts, *sheet.comments])
 
 
 def _not_points(name: str) -> str:

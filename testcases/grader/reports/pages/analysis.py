@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ...marking import FILES, Assignment
 from ...status import ABSENT, CLOSED, ENCODING, GRADER, LONG, NEAR, NEWER, PASSED, SECOND, SYNTAX, TAMPER
 from ..marks import MarkSheet
 
 NO_VERDICT, NOT_GRADED, UNKNOWN = "no verdict", "not graded", "whose is it?"
-LATE, OVERRIDE = "late by a file's time", "an override is not applied"
+OVERRIDE = "an override is not applied"
 UNWRITTEN = "a report is missing"
 TO_DO = {SECOND: " (remove what does not count, and run again)", NEAR: " (ACCEPT= takes it as meant)"}
 ORDER = (
@@ -25,7 +24,6 @@ ORDER = (
     NEAR,
     LONG,
     UNKNOWN,
-    LATE,
     OVERRIDE,
 )
 
@@ -116,7 +114,6 @@ def looks(
     sheets: Iterable[MarkSheet],
     unknown: Mapping[str, str],
     problems: Iterable[str],
-    assignment: Assignment,
     unwritten: Mapping[str, str] | None = None,
 ) -> list[Look]:
     """The most urgent first; nobody else is in the list.
@@ -130,12 +127,12 @@ def looks(
     for sheet in sheets:
         if why := (unwritten or {}).get(sheet.page):
             found.append(Look(UNWRITTEN, sheet.shown, why, sheet.page))
-        for kind, why in _reasons(sheet, unknown, assignment) if sheet.adjustments.counts else ():
+        for kind, why in _reasons(sheet, unknown):
             found.append(Look(kind, sheet.shown, why, sheet.page))
     return sorted(found, key=lambda one: (ORDER.index(one.kind), one.name.casefold(), one.page))
 
 
-def _reasons(sheet: MarkSheet, unknown: Mapping[str, str], assignment: Assignment) -> Iterable[tuple[str, str]]:
+def _reasons(sheet: MarkSheet, unknown: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     if not sheet.final:
         yield NO_VERDICT, " | ".join(sheet.notes[:3]) or ", ".join(sheet.flags)
     elif sheet.mark is None:
@@ -147,6 +144,3 @@ def _reasons(sheet: MarkSheet, unknown: Mapping[str, str], assignment: Assignmen
             yield doubt.kind, doubt.text + TO_DO.get(doubt.kind, "")
     if sheet.page in unknown:
         yield UNKNOWN, unknown[sheet.page]
-    by_file = bool(assignment.due and assignment.due.handed_in == FILES and not sheet.handed_in)
-    if by_file and sheet.adjustments.days_late:
-        yield LATE, sheet.lateness

@@ -5,8 +5,6 @@
 - feedback/canvas.zip: Assignment, Re-Upload Submissions
 - feedback/github/<repository>/FEEDBACK.md: copy it into the repository of that name, and commit it
 
-A page of one member is not for the group: what a group has handed in under its own name is in students/ alone.
-
 Moodle and Canvas know whose a file is by the name that the export gave it. Canvas shows it under the name of the file
 that was handed in, so that each is of that file's kind.
 """
@@ -47,7 +45,7 @@ class Feedback:
         own = self.folder / "students" / sheet.page
         written = [write_text(own / PAGE, page), write_text(own / TEXT, text)]
         both, name = {PAGE: page.encode(), TEXT: text.encode()}, _place(sheet)
-        if not sheet.adjustments.counts or self._often[name] != 1:
+        if self._often[name] != 1:
             return written
         if sheet.system == "repository":
             return [*written, write_text(self.folder / "github" / name / TEXT, text)]
@@ -72,18 +70,16 @@ def _place(sheet: MarkSheet) -> str:
 def markdown(sheet: MarkSheet, title: str) -> str:
     """The page as a text. What came from a student is indented: nothing in it is markup."""
     lines = [f"# {_plain(title)}", ""]
-    if sheet.mark is None and sheet.adjustments.counts:
+    if sheet.mark is None:
         lines += ["No mark: this was not graded. It is not a mark of 0.", ""]
     elif sheet.score is not None:
         lines += [f"**{points(sheet.score)} of {points(sheet.max_score or 0)} points**", ""]
-    if sheet.lateness:
-        lines += [f"{sheet.lateness}.", ""]
     if sheet.adjustments.given:
         lines += ["Your instructor gave this mark.", ""]
     for comment in sheet.adjustments.comments:
         lines += [_indented(comment), ""]
-    lines += [f"    {note}" for note in (*sheet.flags, *sheet.all_notes)]
-    for lesson in sheet.lessons if sheet.mark is not None or not sheet.adjustments.counts else ():
+    lines += [f"    {note}" for note in (*sheet.flags, *sheet.notes)]
+    for lesson in sheet.lessons if sheet.mark is not None else ():
         lines += ["", f"## {_plain(lesson.short)}: {points(lesson.score)} of {points(lesson.max_score)}", ""]
         for exercise in lesson.exercises:
             lines += _exercise(exercise)

@@ -63,17 +63,14 @@ def write_class(
     folder: Path, sheets: Sequence[MarkSheet], matching: Sequence[tuple], assignment: Assignment, urgent: Sequence[Look]
 ) -> list[Path]:
     """The class page and its figures; `matching` holds what did not fit the roster, `urgent` who needs a look."""
-    counting = [sheet for sheet in sheets if sheet.adjustments.counts]
-    analysis = items(counting)
-    drawn = figures.draw(folder / "figures", counting, analysis)
+    analysis = items(sheets)
+    drawn = figures.draw(folder / "figures", sheets, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
     template = _environment().get_template("class.html")
     text = template.render(
         sheets=sheets,
         assignment=assignment,
-        due=_told_due(assignment),
-        late=sum(sheet.adjustments.days_late > 0 for sheet in counting),
-        given=sum(sheet.adjustments.given or any(one.given for one in sheet.exercises) for sheet in counting),
+        given=sum(sheet.adjustments.given or any(one.given for one in sheet.exercises) for sheet in sheets),
         items=analysis,
         mistakes=mistakes(analysis),
         matching=matching,
@@ -86,18 +83,6 @@ def write_class(
         **_style(),
     )
     return [write_text(folder / "index.html", text), *drawn]
-
-
-def _told_due(assignment: Assignment) -> str:
-    """Such as "due 2026-12-01 23:59 (UTC+01:00), 10% a day, at most 50%"."""
-    if not assignment.due:
-        return ""
-    due, late = assignment.due, assignment.late
-    parts = [f"due {due.at:%Y-%m-%d %H:%M} ({due.at.tzname()})"] if due.at else []
-    parts += [f"each one's own date: column {clean(due.column)}"] if due.column else []
-    if late:
-        parts.append(f"late: {late.percent_per_day:g}% a day, at most {late.at_most_percent:g}%")
-    return ", ".join(parts)
 
 
 def _first(sheet: MarkSheet) -> ExerciseMarks | None:

@@ -1,7 +1,6 @@
 """What counts: files that say it, files that say it wrong, and the points that come of it."""
 
 import tomllib
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ title = "Homework 2"
 lessons = [1, "lesson04_gae"]
 exercises = ["compute_ppo_loss"]
 points = 20
-attempts = "best"
 [weights]
 lesson01 = 1
 lesson04.td_errors = 1
@@ -24,14 +22,6 @@ lesson04.gae_ends = 0
 compute_gae = 2
 "4.compute_response_gae" = 2
 5 = 4
-[due]
-at = 2026-12-01T23:59:00+01:00
-column = "extension"
-handed_in = "Last modified (submission)"
-[late]
-percent_per_day = 10
-grace_minutes = 15
-at_most_percent = 50
 """
 
 
@@ -43,7 +33,6 @@ def test_a_whole_file():
     worth = {exercise: factor * possible[exercise] for exercise, factor in found.factors(possible).items()}
     of_lesson = [sum(points for (lesson, _), points in worth.items() if lesson == one) for one in found.lessons]
     assert of_lesson == pytest.approx([2, 10, 8]) and worth["lesson04_gae", "n_step_advantages"] == 0
-    assert found.due and found.due.at == datetime(2026, 12, 1, 22, 59, tzinfo=UTC)
     assert from_dict(found.as_dict()) == found
 
 
@@ -88,15 +77,9 @@ def test_the_zip_carries_what_counts():
         ("lessons = [4]\n[weights]\n4 = 1\ntd_errors = 1", "weights.td_errors: has two weights"),
         ("[points]\n4 = 1\n[weights]\n4 = 1", "points: a table of points says the weights already"),
         ("lessons = [4]\n[points]\n4 = -2", "points.4: expected a number from 0, got -2"),
-        ('attempts = "first"', 'attempts: expected "last" or "best"'),
+        ('attempts = "last"', "attempts: unknown key, expected one of title, lessons"),
         ('title = ""', "title: expected a text"),
-        ("due = 2026-12-01", "due.at: expected a date with a time"),
-        ("[due]", "due: expected at, or a column"),
-        ("[due]\nwhen = 1", "due.when: unknown key, expected one of at, column, handed_in"),
-        ("[late]\npercent_per_day = 1", "late: expected a due date as well"),
-        ("due = 2026-12-01T12:00:00\n[late]\npercent_per_day = 101", "late.percent_per_day: expected a percentage"),
-        ("due = 2026-12-01T12:00:00\n[late]\ngrace_minutes = 5", "late: expected percent_per_day"),
-        ("due = 2026-12-01T12:00:00\n[late]\ngrace_minutes = -5", "late.grace_minutes: expected a number from 0"),
+        ("due = 2026-12-01", "due: unknown key, expected one of title, lessons"),
         ("points = = 3", "Invalid value"),
     ],
 )
@@ -118,16 +101,6 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, says: 
 def test_asked_in_a_wrong_way(asked: dict[str, str], says: str):
     with pytest.raises(ValueError, match=says):
         asked_for(**asked)
-
-
-def test_days_and_what_they_cost():
-    found = from_dict(tomllib.loads(WHOLE))
-    due = datetime(2026, 12, 1, 12, tzinfo=UTC)
-    after = {(0, 0): 0, (0, 15): 0, (0, 16): 1, (24, 0): 1, (24, 1): 2, (-5, 0): 0, (240, 0): 10}
-    for (hours, minutes), days in after.items():
-        when = datetime.fromtimestamp(due.timestamp() + 3600 * hours + 60 * minutes, UTC)
-        assert found.days_late(when, due) == days
-    assert [found.percent_off(days) for days in (0, 1, 5, 9)] == [0, 10, 50, 50]
 
 
 def test_an_elective_counts_only_where_it_is_named():

@@ -1,22 +1,20 @@
-"""From points to marks: weights, overrides, lateness, attempts, in every report."""
+"""From points to marks: weights and overrides, in every report."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from testcases.grader.commands import tables
-from testcases.grader.marking import Assignment, Row, from_dict
+from testcases.grader.marking import from_dict
 from testcases.grader.reports import Reports, write_reports
-from testcases.grader.reports.marks import adjustments, overrides, roster, sheets
+from testcases.grader.reports.marks import adjustments, overrides, sheets
 from testcases.grader.tests.reports.data import batch_rows, exercise, grid, put, read_csv, result
 
 pytestmark = pytest.mark.usefixtures("no_figures")
 NAMES = ("lesson04_gae.td_errors", "lesson04_gae.compute_gae")
 GAE = {"exercises": list(NAMES), "points": 20}
-DUE = {**GAE, "due": "2026-11-20T11:00:00+00:00", "late": {"percent_per_day": 10, "grace_minutes": 30}}
 
 
 def write(out: Path, data: dict[str, Any], text: str = "", roster_file: Path | None = None) -> Reports:
@@ -72,76 +70,15 @@ def test_a_result_of_an_earlier_version_keeps_its_denominator(tmp_path: Path):
     assert (sheet.mark, sheet.max_score) == (8, 20)
 
 
-def test_late_days_cost_and_are_told(tmp_path: Path):
-    times = {
-        "early": "2026-11-20T10:00:00+00:00",
-        "grace": "2026-11-20T11:30:00Z",
-        "late": "2026-11-21T12:00:00+01:00",
-        "later": "2026-12-21 11:00:00 UTC",
-        "unknown": "",
-        "odd": "yesterday",
-    }
-    exercises = {"td_errors": exercise(2, 2), "compute_gae": exercise(2, 2)}
-    found = write(put(tmp_path, *(result(name, exercises, handed_in=when) for name, when in times.items())), DUE)
-    marks = {sheet.student: (sheet.mark, sheet.adjustments.days_late) for sheet in found.sheets}
-    assert marks == dict(early=(20, 0), grace=(20, 0), late=(18, 1), later=(0, 31), unknown=(20, 0), odd=(20, 0))
-    notes = {row["student"]: row["notes"] for row in read_csv(tmp_path / "gradebook.csv")}
-    assert "the time of the hand-in is not known" in notes["unknown"] and "'yesterday' cannot be read" in notes["odd"]
-    (page,) = (tmp_path / "report/students").glob("late-*.html")
-    assert "1 day late: -2 points, from 20" in page.read_text("utf-8")
-    assert "2 late" in (tmp_path / "report/index.html").read_text("utf-8")
-
-
-def test_the_time_of_a_file_makes_nobody_late_unless_asked(tmp_path: Path):
-    """A download or a clone makes all files new: Canvas's and GitHub's classes would all be late."""
-    exercises, new = {"td_errors": exercise(2, 2), "compute_gae": exercise(2, 2)}, "2026-11-22T10:00:00+00:00"
-    people = {f"s{i}": {"handed_in": "", "newest_file": new, "system": "Canvas"} for i in range(4)}
-    people["s3"]["is_late"] = True
-    every = [result(name, exercises, **told) for name, told in people.items()]
-    found = adjusted(DUE, *every, out=tmp_path)
-    assert [sheet.adjustments.days_late for sheet in found.sheets] == [0, 0, 0, 1] and not found.problems
-    assert "Canvas says that it came late, not when" in " ".join(found.sheets[3].all_notes)
-    assert not found.sheets[0].all_notes
-    asked = {**DUE, "due": {"at": "2026-11-20T11:00:00+01:00", "handed_in": "files"}}
-    found = adjusted(asked, *every, out=tmp_path)
-    assert all(sheet.adjustments.days_late > 1 for sheet in found.sheets)
-    assert found.problems == [
-        "4 of 4 who handed in (Canvas) are late by the times of the files: look at the due date and at that source "
-        "before you publish a mark"
-    ]
-
-
-def test_times_and_own_due_dates_from_columns(tmp_path: Path):
-    path = tmp_path / "class.csv"
-    path.write_text(
-        'student,Submitted,Extension\nann,"Friday, 20 November 2026, 1:59 PM",\n'
-        "bob,2026-11-25 10:00,2026-11-26T00:00\ncem,,soon\n",
-        "utf-8",
-    )
-    exercises = {"td_errors": exercise(2, 2), "compute_gae": exercise(2, 2)}
-    data = {**DUE, "due": {"at": "2026-11-20T11:00:00+01:00", "column": "extension", "handed_in": "SUBMITTED"}}
-    out = put(tmp_path, *(result(name, exercises) for name in ("ann", "bob", "cem")))
-    found = write(out, data, "", path)
-    assert [(sheet.mark, sheet.adjustments.days_late) for sheet in found.sheets] == [(18, 1), (20, 0), (20, 0)]
-    assert "the due date 'soon'" in " ".join(found.sheets[2].all_notes)
-    for key in ("column", "handed_in"):
-        asked = from_dict({**data, "due": {"at": "2026-11-20T11:00:00+01:00", key: "When"}})
-        with pytest.raises(ValueError, match=f"due.{key}: expected a column 'When' in the roster, and it has student"):
-            adjustments.check_columns(asked, roster.read(path))
-        with pytest.raises(ValueError, match="there is no ROSTER"):
-            adjustments.check_columns(asked, None)
-
-
 def test_the_instructors_word_is_the_last(tmp_path: Path):
     failed = {"td_errors": exercise(0, 2, "grader-error"), "compute_gae": exercise(0, 2)}
-    late = {"handed_in": "2026-11-21T12:00:00+01:00"}
-    text = 'student;score;days_late;comment\nann;;0;"Was ill.\nGet well!"\nbob;12,5;;By hand.\n'
-    text += "cem;7;;\ndan;;2;\nnobody;3;;\n"
-    every = [result("ann", **late), result("bob", failed), result("cem", status="unreadable"), result("dan")]
-    found = adjusted(DUE, *every, text=text, out=tmp_path)
-    assert [sheet.mark for sheet in found.sheets] == [10, 12.5, 7, 6]
+    text = 'student;score;comment\nann;;"Was ill.\nGet well!"\nbob;12,5;By hand.\n'
+    text += "cem;7;\nnobody;3;\n"
+    every = [result("ann"), result("bob", failed), result("cem", status="unreadable")]
+    found = adjusted(GAE, *every, text=text, out=tmp_path)
+    assert [sheet.mark for sheet in found.sheets] == [10, 12.5, 7]
     assert found.sheets[0].comments == ("Was ill.\nGet well!",) and found.sheets[1].final
-    assert found.problems == ["overrides.csv, line 6: 'nobody' is the name of no submission: not applied"]
+    assert found.problems == ["overrides.csv, line 5: 'nobody' is the name of no submission: not applied"]
 
 
 def test_an_override_follows_the_people_of_the_roster(tmp_path: Path):
@@ -182,12 +119,12 @@ def test_overrides_survive_and_are_only_offered(tmp_path: Path):
 @pytest.mark.parametrize(
     "text, says",
     [
-        ("student,mark\nann,3", "expected the columns student, exercise, score, days_late, comment, got 'mark'"),
+        ("student,mark\nann,3", "expected the columns student, exercise, score, comment, got 'mark'"),
         ("exercise,score\n", "expected a column student"),
         ("student,score\n,3", "line 2: expected a student"),
         ("student,score\nann,three", "line 2: score: expected a number from 0, got 'three'"),
         ("student,score\nann,-1", "line 2: score: expected a number from 0, got '-1'"),
-        ("student,days_late\nann,1.5", "line 2: days_late: expected whole days"),
+        ("student,days_late\nann,1", "got 'days_late'"),
         ("student,exercise,score\nann,gae,1", "line 2: 'gae' is no exercise of this assignment"),
         ("student,score\nann,1\nann,2", "line 3: 'ann' has a score in line 2"),
     ],
@@ -197,46 +134,6 @@ def test_overrides_that_are_wrong(tmp_path: Path, text: str, says: str):
     with pytest.raises(ValueError) as caught:
         overrides.read(tmp_path, NAMES)
     assert str(caught.value).startswith("overrides.csv") and says in str(caught.value)
-
-
-def attempts(out: Path, how: str, times: tuple[str, ...], roster_file: Path | None = None) -> Reports:
-    scores = (2, 0, 1)
-    results = [
-        result("ann", {"td_errors": exercise(score, 2)}, handed_in=when)
-        for score, when in zip(scores, times, strict=True)
-    ]
-    put(out, *results, result("bob"))
-    return write(out, {**GAE, "points": 2, "exercises": [NAMES[0]], "attempts": how}, "", roster_file)
-
-
-@pytest.mark.parametrize("how, mark", [("best", 2), ("last", 0)])
-@pytest.mark.parametrize("with_roster", [False, True])
-def test_one_attempt_counts(tmp_path: Path, how: str, mark: int, with_roster: bool):
-    path = tmp_path / "class.csv"
-    path.write_text("student\nann\nbob\n", "utf-8")
-    times = ("2026-11-20T10:00:00", "2026-11-20T12:00:00+00:00", "2026-11-20T09:00:00")
-    found = attempts(tmp_path, how, times, path if with_roster else None)
-    assert not found.problems
-    rows = [row for row in read_csv(tmp_path / "gradebook.csv") if row["student"] == "ann"]
-    assert [row["score"] for row in rows if row["status"] == "graded"] == [str(mark)]
-    assert [row["status"] for row in rows].count("other-attempt") == 2
-    assert [line[-1] for line in grid(tmp_path / "canvas.csv")[2:]] == [str(mark), "1"]
-
-
-def test_attempts_of_which_none_is_the_last(tmp_path: Path):
-    found = attempts(tmp_path, "last", ("2026-11-20T10:00:00",) * 3)
-    assert found.problems == ["ann: it is not known which of 3 attempts came last: none counts"]
-    assert len(grid(tmp_path / "canvas.csv")) == 3
-
-
-@pytest.mark.parametrize("system, wanted", [("folder", [True, True]), ("Blackboard", [False, True])])
-def test_without_a_rule_the_last_counts_where_the_system_knows_both(tmp_path: Path, system: str, wanted: list[bool]):
-    """Two folders may be of two people of one name; a login and its attempts are not."""
-    asked = Assignment(exercises=(("lesson04_gae", "td_errors"),))
-    found = sheets.load(put(tmp_path, result("ann", system=system)), [Row("ann", "r0000", 0, 0, "graded")])
-    both = [replace(found[0], page=day, handed_in=f"2026-11-{day}T10:00:00") for day in ("20", "21")]
-    again = adjustments.apply(adjustments.Class(both), asked)
-    assert [sheet.adjustments.counts for sheet in again.sheets] == wanted
 
 
 def test_ones_own_lessons_are_shown_on_the_same_scale():

@@ -26,11 +26,9 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
     score, maximum = (sum(one[key] for one in exercises.values()) for key in ("score", "max_score"))
     found = {
         **{key: [] for key in ("aliases", "doubts", "changes", "files", "notes")},
-        **dict.fromkeys(("newest_file", "content", "suite"), ""),
+        **dict.fromkeys(("content", "suite"), ""),
         "student": student,
         "status": "graded",
-        "handed_in": "2026-11-20T12:00:00+00:00",
-        "is_late": False,
         "system": "folder",
         "exported": [student],
         "score": score,

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from testcases.grader.marking import Row, everything
+from testcases.grader.marking import Row
 from testcases.grader.reports import write_reports
 from testcases.grader.reports.marks import sheets
 from testcases.grader.reports.pages import analysis, code, student_page
@@ -277,7 +277,7 @@ def test_who_needs_a_look_comes_by_urgency_and_nobody_else(tmp_path: Path):
     put(tmp_path, result("ann", sound), result("bob", sound, doubts=[doubt]), result("cem", failed))
     put(tmp_path / "more", result("dan", {}, status="empty", lessons={}, score=0, max_score=0))
     found = [one for out in (tmp_path, tmp_path / "more") for one in sheets.load(out, batch_rows(out))]
-    told = analysis.looks(found, {found[0].page: "no line"}, ["overrides.csv, line 2: not applied"], everything())
+    told = analysis.looks(found, {found[0].page: "no line"}, ["overrides.csv, line 2: not applied"])
     assert [(look.kind, look.name) for look in told] == [
         ("no verdict", "cem"),
         ("not graded", "dan"),
