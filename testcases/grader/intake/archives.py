@@ -6,15 +6,12 @@ import io
 import lzma
 import os
 import re
-import shutil
 import stat
-import subprocess
 import tarfile
-import tempfile
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, cast
@@ -32,13 +29,7 @@ MAX_JUNK = 8 * 2**30
 """Bytes of a tar that are skipped."""
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 PACKED = (".rar", ".7z", ".zipx", ".zst", ".lzh", ".dmg")
-"""What nothing here can open, but for"""
-OTHERS = (".rar", ".7z")
-"""which this program makes a tar of, in a sandbox, where it is installed:"""
-CONVERTER = ("bsdtar", "-cf", "-", "--format=pax", "@-")
-NOT_CONVERTED = (
-    "{} is damaged, locked, or packed in a way that bsdtar does not read: unpack it into a folder of its name"
-)
+"""What nothing here can open."""
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
 JUNK = re.compile(
     r"(^|/)(__MACOSX|__pycache__|\.git|\.?venv[^/]*|\.?env|virtualenv|node_modules|site-packages|\.tox"
@@ -245,36 +236,11 @@ class _Xz:
 def open_archive(name: str, file: IO[bytes]) -> Source:
     """Raises Unreadable: it is broken."""
     try:
-        if name.lower().endswith(OTHERS):
-            return _converted(name, file)
         return _Zip(file) if name.lower().endswith(".zip") else _Tar(name, file)
     except Unreadable:
         raise
     except Exception as error:
         raise Unreadable(f"{name} is not an archive that can be opened: {type(error).__name__}: {error}") from None
-
-
-def _converted(name: str, file: IO[bytes]) -> Source:
-    """Raises Unreadable: it is broken, locked, or does not fit into the sandbox."""
-    from ..sandbox import Limits, bubblewrap
-
-    with tempfile.TemporaryFile() as packed:
-        shutil.copyfileobj(file, packed)
-        packed.seek(0)
-        command = bubblewrap.command_line([*CONVERTER], [], Limits(), nested=False)
-        with subprocess.Popen(command, stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as converter:
-            assert converter.stdout
-            try:
-                found = _Tar("", converter.stdout)
-                while converter.stdout.read(2**20):
-                    pass
-            except tarfile.ReadError:
-                raise Unreadable(NOT_CONVERTED.format(name)) from None
-            finally:
-                converter.stdout.close()
-    if converter.returncode:
-        raise Unreadable(NOT_CONVERTED.format(name))
-    return found
 
 
 def printable(text: str) -> str:
@@ -284,12 +250,7 @@ def printable(text: str) -> str:
 
 
 def is_archive(name: str) -> bool:
-    return name.lower().endswith(ARCHIVES + OTHERS if _can_convert() else ARCHIVES)
-
-
-@cache
-def _can_convert() -> bool:
-    return all(shutil.which(program) for program in (CONVERTER[0], "bwrap"))
+    return name.lower().endswith(ARCHIVES)
 
 
 def stem_of(name: str) -> str:
@@ -303,8 +264,7 @@ def packed_problem(name: str) -> str:
     if is_archive(name) or not name.lower().endswith(PACKED):
         return ""
     wanted = f"a folder or an archive ({', '.join(ARCHIVES)})"
-    more = f", or install {CONVERTER[0]} (libarchive-tools), which opens it" if name.lower().endswith(OTHERS) else ""
-    return f"expected {wanted}, got {name}: unpack it into a folder of the same name, and remove it{more}"
+    return f"expected {wanted}, got {name}: unpack it into a folder of the same name, and remove it"
 
 
 def limit_of(name: str) -> int:

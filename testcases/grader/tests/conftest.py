@@ -11,12 +11,6 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testcases.grader.reports.pages.figures.draw", lambda *_: [])
 
 
-@pytest.fixture(autouse=True)
-def no_bsdtar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it is installed changes no test."""
-    monkeypatch.setattr("testcases.grader.intake.archives._can_convert", lambda: False)
-
-
 @pytest.fixture(scope="session")
 def bubblewrap() -> None:
     """What needs the sandbox is skipped where there is none; the rest is not."""

@@ -1,7 +1,6 @@
 """Exports as four systems lay them out: every student is found, none twice, and the roster knows whose each is."""
 
 import io
-import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -200,21 +199,6 @@ def test_an_archive_that_is_not_read_is_looked_at_beside_what_is(tmp_path: Path,
     ann, bob = map(read, find(tmp_path))
     assert [doubt.kind for doubt in ann.doubts] == [CLOSED] and "unpack it" in ann.doubts[0].text
     assert bob.student == "bob" and bob.status == "unreadable" and "unpack it" in bob.notes[0]
-
-
-@pytest.mark.parametrize("converter, names", [(("cat",), ["tutorial/lesson04_gae/gae.py"]), (("false",), [])])
-def test_an_archive_that_a_program_can_make_a_tar_of_is_read(
-    bubblewrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, converter: tuple[str, ...], names: list[str]
-):
-    monkeypatch.setattr("testcases.grader.intake.archives._can_convert", lambda: True)
-    monkeypatch.setattr("testcases.grader.intake.archives.CONVERTER", converter)
-    with tarfile.open(tmp_path / "ann.7z", "w") as archive:
-        info = tarfile.TarInfo("tutorial/lesson04_gae/gae.py")
-        info.size = len(GAE)
-        archive.addfile(info, io.BytesIO(GAE.encode()))
-    (found,) = map(read, find(tmp_path))
-    assert [f"tutorial/{path}" for path in found.files] == names
-    assert names or "ann.7z is damaged, locked, or" in found.notes[0]
 
 
 def test_a_file_beside_a_lesson_is_read_in_a_flat_export_too(tmp_path: Path):
