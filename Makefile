@@ -1,6 +1,6 @@
 # Every target does all of its set-up by itself; a second run installs nothing.
 .DEFAULT_GOAL := help
-.PHONY: help setup first demo test progress watch contest hint reset solution check check-sandbox stubs figures notebooks lab book book-pdf book-serve book-catalogues bench zero gpu lint
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\#.*/\1/p' Makefile)
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
-ZERO_VENV := .venv-zero
 LAB_READY := $(VENV)/.ready-lab
 
 PRESET ?= tiny
