@@ -1,4 +1,6 @@
-"""Lesson 11 under DeepSpeed's ZeRO-2, with one and with two CPU processes: `python -m testcases.course.zero` installs it and runs these."""
+"""Lesson 11 under DeepSpeed's ZeRO-2, with one and with two CPU processes.
+
+`python -m testcases.course.zero` installs it and runs these."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,9 @@ from testcases.course.scaling_test import equal, launch, saved_as_trained
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("zero"),
-    pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed isn't installed here: python -m testcases.course.zero"),
+    pytest.mark.skipif(
+        find_spec("deepspeed") is None, reason="DeepSpeed isn't installed here: python -m testcases.course.zero"
+    ),
 ]
 
 
