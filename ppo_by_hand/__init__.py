@@ -3,10 +3,9 @@
 What is listed here is stable: a name or an argument goes only after a release that warns of it. Modules may move.
 """
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from .faces import face
+from typing import TYPE_CHECKING, Any
 
 _HERE = Path(__file__).parent
 # A wheel holds the lessons itself; in the repository they are in solutions/.
@@ -70,9 +69,12 @@ if TYPE_CHECKING:
         truncated_importance_weights,
     )
 
+_MODULES = """
+    core.config core.checks core.checkpoints core.progress lesson01_masked_sequences lesson02_reward_model lesson04_gae
+    lesson05_ppo_loss lesson06_kl_rewards lesson07_actor_critic lesson08_rollout lesson09_ppo_trainer lesson11_scaling
+    lesson13_after_ppo hub.rewards
+""".split()
 __version__ = "0.1.0"
-
-__getattr__ = face(__name__, __file__)
 
 CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"
 """Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""
@@ -133,3 +135,11 @@ __all__ = [
     "train_reward_model",
     "truncated_importance_weights",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name of the first module that has it: what comes later, such as accelerate, need not be imported."""
+    for module in _MODULES if name in __all__ else ():
+        if hasattr(found := import_module(f".{module}", __name__), name):
+            return getattr(found, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ call(td_errors, rewards=..., values=..., dones=..., grad_of="rewards").equals([1
 
 from typing import TYPE_CHECKING
 
-from ppo_by_hand.faces import face
+from testcases.harness.faces import face
 
 if TYPE_CHECKING:
     from .catalog import worth

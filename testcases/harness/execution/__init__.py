@@ -5,7 +5,7 @@ A grader's worker has these modules without this face: they import each other, a
 
 from typing import TYPE_CHECKING
 
-from ppo_by_hand.faces import face
+from testcases.harness.faces import face
 
 if TYPE_CHECKING:
     from .capture import Captured, Observer, asked_by_a_test, breakpoints_call

@@ -2,7 +2,7 @@
 
     from typing import TYPE_CHECKING
 
-    from ppo_by_hand.faces import face
+    from testcases.harness.faces import face
 
     if TYPE_CHECKING:
         from .progress import load_progress
