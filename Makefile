@@ -130,9 +130,6 @@ check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/che
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
 	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --dry '$(DRY)' --regrade '$(REGRADE)' --accept '$(ACCEPT)'
 
-check-sandbox: $(READY) ## Which protections of the grader hold on this machine: tries each
-	@$(BIN)/python -m testcases.grader.sandbox.self_test
-
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.course.stubs
 

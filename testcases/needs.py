@@ -28,7 +28,7 @@ def no_sandbox() -> str:
             return f"no {', '.join(missing)} on the PATH; Debian and Ubuntu: apt install {' '.join(packages)}"
         return (
             "bubblewrap may make no namespaces here. In a container nothing enables them from inside: start it with "
-            "--security-opt seccomp=unconfined --security-opt apparmor=unconfined. make check-sandbox says more"
+            "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
         )
     return ""
 

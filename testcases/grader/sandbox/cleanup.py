@@ -12,23 +12,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import cgroups, users
+from . import users
 from .bubblewrap import WORKER_USERS
 
-OURS = r"ppo-(?:student|course|check|export)-(\d{1,9})-\w+"
+OURS = r"ppo-(?:student|course|check)-(\d{1,9})-\w+"
 
 
 def sweep(temporary: Path | None = None, closed: Path = users.CLOSED) -> None:
-    """Homes, courses and exports in the folder for temporary files, empty groups, and folders that are closed."""
+    """Homes and courses in the folder for temporary files, and folders that are closed."""
     for folder in _of_the_dead(temporary or Path(tempfile.gettempdir()), OURS):
         if folder.is_dir() and not folder.is_symlink() and folder.lstat().st_uid in (os.geteuid(), *WORKER_USERS):
             with contextlib.suppress(RecursionError):
                 shutil.rmtree(folder, ignore_errors=True)
-    hierarchy = cgroups.find()
-    for place in {*hierarchy.folders.values()} if hierarchy else ():
-        for group in _of_the_dead(place, r"ppo-(\d{1,9})-\d+"):
-            with contextlib.suppress(OSError):  # There are still processes in it.
-                group.rmdir()
     for record in _of_the_dead(closed, r"(\d{1,9})\.json"):
         with contextlib.suppress(OSError, ValueError):
             for folder, mode in json.loads(record.read_text("utf-8")).items():

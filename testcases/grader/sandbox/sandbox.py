@@ -19,8 +19,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import cgroups, users
+from . import users
 from .bubblewrap import ENVIRONMENT, WRITABLE, command_line, kept_below, nested_works
+from .cores import Core
 from .limits import Limits
 
 COURSE = "/course"
@@ -55,10 +56,9 @@ class Sandbox:
     Args:
         course: what workers see.
         kind: "bwrap" or "none".
-        own_group: whether its workers get a cgroup of their own, where there are any.
     """
 
-    def __init__(self, course: Course, kind: str, limits: Limits, own_group: bool = True) -> None:
+    def __init__(self, course: Course, kind: str, limits: Limits) -> None:
         self.course, self.kind, self.limits = course, kind, limits
         self.nested = kind == "bwrap" and nested_works()
         self.failures = 0
@@ -67,9 +67,7 @@ class Sandbox:
         """The seconds that its calls have taken so far."""
         self.users = users.users() if kind == "none" else []
         self._copy: Path | None = None
-        self.hierarchy = cgroups.find() if own_group else None
-        self._why = ""
-        self.core = cgroups.Core(course.folder.parent)
+        self.core = Core(course.folder.parent)
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -151,23 +149,6 @@ class Sandbox:
         if self.users and self._copy is None:
             self._copy = users.open_copy(self.course.folder)
         return self._copy or self.course.folder
-
-    def group(self, process: int) -> cgroups.Group | None:
-        """Put a new worker into a group of its own, if there are groups here."""
-        if self.hierarchy is None:
-            return None
-        try:
-            group = cgroups.Group(self.hierarchy, f"ppo-{os.getpid()}-{process}", self.limits)
-            group.admit(process)
-        except OSError as error:
-            self.hierarchy, self._why = None, f" ({error.strerror})"
-            return None
-        return group
-
-    @property
-    def limited(self) -> str:
-        """What bounds a submission here, in one sentence."""
-        return self.hierarchy.said if self.hierarchy else cgroups.WITHOUT + self._why
 
     def _config(self) -> dict[str, Any]:
         """What worker.py is told."""

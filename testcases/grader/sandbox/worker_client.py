@@ -16,7 +16,6 @@ from testcases.harness.catalog import text_of
 from testcases.harness.execution import Outcome, Request, StudentError, identical, wire
 from testcases.harness.suite import packed
 
-from .cgroups import Group
 from .clock import Clock, Handed, Waits, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
@@ -188,14 +187,12 @@ class _Worker:
         }
         self.handed = Handed()
         self.waits = Waits(None)
-        self.group: Group | None = None
         self.import_seconds = self.limits.import_seconds
         self.loaded: set[str] = set()
         deadline = within(self.limits.load_seconds)
         try:
             process = shake_hands(self.channel, self.handed, deadline)
             self.waits = Waits(process)
-            self.group = sandbox.group(process) if process else None
             wire.send(self.channel, header, b"".join(files.values()), deadline)
             answer, _ = wire.receive(self.channel, deadline)
         except (OSError, wire.Closed, wire.Late, wire.BadFrame) as error:
@@ -314,8 +311,6 @@ class _Worker:
             self.sandbox.close()
         finally:
             self.status.close()
-            if self.group:
-                self.group.close()
         return report
 
     def _how_it_ended(self) -> StudentError:
@@ -345,7 +340,7 @@ class _Behind:
     def __init__(self, sandbox: Sandbox, lesson: str) -> None:
         # Without nested namespaces a sandbox has one worker at a time.
         shared = sandbox.nested or sandbox.kind == "none"
-        self.own = None if shared else Sandbox(sandbox.course, sandbox.kind, sandbox.limits, own_group=False)
+        self.own = None if shared else Sandbox(sandbox.course, sandbox.kind, sandbox.limits)
         self.worker = _Worker(self.own or sandbox, lesson, "", {})
         self.number = 0
 

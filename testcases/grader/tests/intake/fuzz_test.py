@@ -79,7 +79,7 @@ SECRET = secret_of("x")
 class NoSandbox:
     """For what needs none."""
 
-    kind, limited = "bwrap", ""
+    kind = "bwrap"
 
     def __enter__(self) -> None:
         pass

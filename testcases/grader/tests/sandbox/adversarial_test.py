@@ -21,7 +21,7 @@ JOBS = 3
 TOKEN = "a-token-that-no-student-may-see"
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-corpus")]
 KEYS = (
-    "student aliases status handed_in newest_file is_late system exported score max_score secret sandbox limits folder "
+    "student aliases status system exported score max_score secret sandbox folder "
     "content suite notes doubts seconds lessons files changes".split()
 )
 """Of a result."""

@@ -769,6 +769,22 @@ evaluate.run = lambda view, request, *_: plain.Outcome(value=None, gradients={"e
     Case("real-time-signal", "dies of a signal without a name", "crash", td_errors('''
     os.kill(os.getpid(), 40)
 ''', "os")),
+    Case("locks", "right but for its argument checks, and locks or watches nothing that another worker sees", "wrong", module('''
+libc, file = ctypes.CDLL(None), open("/usr/bin/env", "rb")
+for attack in (
+    lambda: fcntl.flock(file, fcntl.LOCK_SH),
+    lambda: fcntl.lockf(file, fcntl.LOCK_SH),
+    lambda: fcntl.fcntl(file, 5, bytes(32)),
+    lambda: fcntl.fcntl(file, 36, bytes(32)),
+    lambda: fcntl.fcntl(file, 1024, 0),
+    lambda: os.fdopen(libc.inotify_init1(0)),
+):
+    try:
+        attack()
+    except (OSError, ValueError):
+        continue
+    raise SystemExit(attack)
+''' + UNCHECKED, "ctypes fcntl os"), score=8),
     Case("realtime", "right but for its argument checks, and may not take the machine first", "wrong", module('''
 for attack in (
     lambda: os.nice(-20),

@@ -295,7 +295,7 @@ HOSTILE |= dict.fromkeys(BEFORE, "by_text(builtins.kept)")
 @pytest.fixture(scope="module")
 def sandbox(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     course = staging.lay_out(tmp_path_factory.mktemp("behind") / "course", [LESSON])
-    with Sandbox(course, "bwrap", Limits(), own_group=False) as box:
+    with Sandbox(course, "bwrap", Limits()) as box:
         yield box
 
 
