@@ -148,30 +148,12 @@ lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-
 	@$(BIN)/python -m jupyterlab $(LAB_OPTIONS) $(OPTIONS)
 
 BOOK := runs/book
-SPHINX = OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book
-export BOOK_LANGUAGE ?=
-TO ?=
-PORT ?= 8000
 
-book: $(LAB_READY) ## The course as a site, in runs/book: open runs/book/index.html [BOOK_LANGUAGE=]
-	@echo "make book: the course as a site, runs/book/index.html; half a minute the first time"
+book: $(LAB_READY) ## The course as a site, in runs/book (python -m http.server -d runs/book serves it)
+	@echo "make book: the course as a site, runs/book/index.html; half a minute"
 	@$(BIN)/python -m book.stage
-	@$(SPHINX) -b html -d $(BOOK)-doctrees . $(BOOK)
-
-book-pdf: $(LAB_READY) ## A PDF to read, runs/ppo-by-hand.pdf (needs Chromium) [PART=reference: all that is looked up]
-	@$(BIN)/python -m book.stage
-	@$(SPHINX) -b singlehtml -t pdf $(if $(PART),-t $(PART)) -d $(BOOK)-pdf-doctrees . $(BOOK)-pdf
-	@$(BIN)/python -m book.pdf $(BOOK)-pdf/README.html runs/ppo-by-hand$(if $(PART),-$(PART)).pdf $(if $(PART),,--most 260)
-
-book-serve: $(LAB_READY) ## The site at http://127.0.0.1:8000, built again whenever a text is saved [PORT=8000]
-	@$(BIN)/python -m sphinx_autobuild --port $(PORT) --pre-build '$(BIN)/python -m book.stage' \
-	  --ignore '$(CURDIR)/runs/*' --ignore '$(CURDIR)/book/made/*' --ignore '*/.*' -q -c book -d $(BOOK)-doctrees . $(BOOK)
-
-book-catalogues: override BOOK_LANGUAGE :=
-book-catalogues: $(LAB_READY) ## What a translation starts from: runs/book-catalogues/*.pot [TO=zh_CN: join it, draw its figures, say what is stale]
-	@$(BIN)/python -m book.stage
-	@$(SPHINX) -b gettext -d $(BOOK)-catalogues-doctrees . $(BOOK)-catalogues
-	@$(if $(TO),$(BIN)/python -m book.translate '$(TO)')
+	@OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book -b html -d $(BOOK)-doctrees . $(BOOK)
+	@cp $(BOOK)/README.html $(BOOK)/index.html
 
 $(BENCH_READY): testcases/benchmarks/trl.lock
 	@echo "installing TRL, to compare with, into $(BENCH_VENV), once"

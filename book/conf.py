@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,15 +28,11 @@ sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # a tenth of t
 project = "PPO by Hand"
 author = "the authors of PPO by Hand"
 release = _stamp()
-language = os.environ.get("BOOK_LANGUAGE") or "en"
-locale_dirs = [str(ROOT / "book" / "locale")]
-gettext_compact = "book"
-figure_language_filename = "/book/made/figures/{language}/{docpath}{path}{basename}{ext}"
 
-extensions = ["myst_nb", "sphinx_copybutton", "book.extension"]
+extensions = ["myst_nb", "sphinx.ext.githubpages", "sphinx.ext.mathjax", "sphinx_copybutton", "book.extension"]
 root_doc = "README"
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
-include_patterns = ["*.md", "tutorial/**.md", "notebooks/*.ipynb", "testcases/grader/schema.md"]
+include_patterns = ["*.md", "tutorial/**.md", "notebooks/*.md", "notebooks/*.ipynb", "testcases/grader/schema.md"]
 include_patterns += ["testcases/conformance/README.md"]
 include_patterns += ["book/pages/*.md", "book/playgrounds/*.md", "book/made/*.md"]
 exclude_patterns = [".*", "**/.*", "**/__pycache__", "runs", "solutions", "tiny_models"]  # none of these is walked
@@ -50,25 +46,26 @@ myst_dmath_allow_labels = False
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 math_number_all = False
-html_math_renderer = "mathml"
 highlight_language = "none"
 copybutton_exclude = ".linenos, .gp, .go"
 
-printed = tags.has("pdf")  # noqa: F821  (given by Sphinx)
-html_theme = "basic" if printed else "furo"
-suppress_warnings = ["toc.not_included"] if printed else []  # each of the two PDFs has its part of the pages
+# The package has MathJax's files. Its own extension copies all of them, and would not let pages be read in parallel.
+mathjax = find_spec("sphinx-mathjax-offline").submodule_search_locations[0]
+mathjax_path = "mathjax/tex-chtml.js"
+mathjax3_config = {"options": {"enableMenu": False}, "chtml": {"scale": 0.92}}
+exclude_patterns += ["mathjax/[!ot]*", "mathjax/tex-[!c]*", "mathjax/tex-chtml-*", "mathjax/output/svg*"]
+
+html_theme = "furo"
 html_title = "PPO by Hand"
-html_short_title = html_title
-html_static_path = ["static"]
+html_static_path = ["static", f"{mathjax}/static"]
 html_search_scorer = str(ROOT / "book" / "scorer.js")
-html_css_files = ["print.css" if printed else "book.css"]
-html_js_files = [] if printed else [("book.js", {"defer": "defer"})]
-templates_path = [str(ROOT / "book" / "templates")]  # a relative one the catalogues would seek below the root
+html_css_files = ["book.css"]
+html_js_files = [("book.js", {"defer": "defer"})]
+templates_path = ["templates"]
 html_copy_source = False
 html_use_index = False
 html_show_copyright = False
 html_show_sphinx = False
-html_theme_options = {"nosidebar": True} if printed else {"top_of_page_buttons": []}
-html_permalinks = not printed
+html_theme_options = {"top_of_page_buttons": []}
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"

@@ -1,105 +1,121 @@
-"""What the book adds to Sphinx: formulas, links between its parts, and the checks that make a build fail."""
+"""What the book adds to Sphinx: contents, folds of notebooks, links, and a line that joins the pages of a lesson."""
 
-import os
+import json
 import re
-import shutil
 import zlib
-from functools import cache
+from fnmatch import filter as matching
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.search.en import SearchEnglish
-from sphinx.util import logging
 
-from . import links, mathml, navigation, pictures, playgrounds, translation
+from . import links
+from .playgrounds import RECORDED
 
-logger = logging.getLogger(__name__)
+HERE = Path(__file__).parent
+LONG_CODE, LONG_CELL, LONG_FORMULA = 25, 40, 60
+"""Lines that a notebook folds away; characters of a cell that is read as prose; of a formula too wide for a phone."""
+ANSWER = re.compile(r"<details>\s*<summary>.*?</summary>\s*", re.DOTALL)
+CHECK = "check"
+"""The tag of a cell that checks what an answer claims."""
+LESSON = re.compile(r"(?:tutorial/lesson|notebooks/|book/made/reference_lesson|book/playgrounds/)(\d\d)_")
+ABOUT = {
+    "Text": "tutorial/lesson{}_*/README",
+    "Notebook": "notebooks/{}_*",
+    "Playground": "book/playgrounds/{}_*",
+    "Reference": "book/made/reference_lesson{}_*",
+    "Hints": "tutorial/lesson{}_*/hints",
+    "More": "tutorial/lesson{}_*/more",
+}
+SCRIPTS = ("recorded", "arithmetic", "controls", "playgrounds")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_search_language(_English)
-    app.add_search_language(translation.Chinese)
-    app.add_node(translation.Summary, html=(translation.visit, translation.visit))
-    app.add_transform(translation.Summaries)
-    app.add_html_math_renderer("mathml", (_visit_math, None), (_visit_math_block, None))
-    app.connect("source-read", navigation.add_contents)
-    app.connect("source-read", navigation.check_notebook)
-    app.connect("source-read", navigation.fold_cells)
-    app.connect("doctree-read", navigation.check_titles)
-    app.connect("doctree-read", navigation.check_html)
-    app.connect("doctree-read", navigation.check_code)
-    app.connect("doctree-read", navigation.mark_prose)
-    app.connect("doctree-read", pictures.convert)
-    app.connect("doctree-read", pictures.describe)
-    app.connect("doctree-read", _check_math)
-    app.connect("doctree-read", _keep_stops)
+    app.connect("builder-inited", write_recorded)
+    app.connect("source-read", add_contents)
+    app.connect("source-read", fold_cells)
+    app.connect("doctree-read", fit_a_phone)
     app.connect("doctree-read", links.link_projects)
-    app.connect("doctree-read", links.link_folders)
-    app.connect("doctree-read", links.mark_chinese)
+    app.connect("doctree-read", links.number_glossary)
     app.connect("doctree-resolved", links.link_names)
     app.connect("doctree-resolved", links.link_terms)
-    app.connect("html-page-context", navigation.relate)
-    app.connect("html-page-context", navigation.make_accessible, priority=900)
-    app.connect("html-page-context", playgrounds.add_scripts)
-    app.connect("builder-inited", playgrounds.write_recorded)
-    app.connect("builder-inited", _write_font)
-    app.connect("build-finished", _copy_first_page)
-    sources = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    app.connect("html-page-context", relate)
+    sources = b"".join(path.read_bytes() for path in sorted(HERE.glob("*.*")))
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": zlib.crc32(sources)}
 
 
-class _English(SearchEnglish):
-    """Each word is stemmed once, not once a page."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        super().__init__(options)
-        self.stem = cache(self.stem)  # type: ignore[method-assign]
-
-
-def _visit_math(self: Any, node: nodes.math) -> None:
-    # A browser does not break a line inside a formula, and a phone has room for about this much.
-    kind = "long-formula" if len(node.astext()) > 60 else "formula-and-stop"
-    self.body.append(f'<span class="{kind}">{mathml.mathml(node.astext(), block=False)}{node.get("after", "")}</span>')
-    raise nodes.SkipNode
+def write_recorded(app: Sphinx) -> None:
+    """The recorded runs of a playground as a script, since a page opened from disk may not read other files."""
+    path = Path(app.outdir) / "_static" / "playgrounds" / "recorded.js"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"const recorded = {RECORDED.read_text('utf-8').strip()};\n", "utf-8")
 
 
-def _visit_math_block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="formula">{mathml.mathml(node.astext(), block=True)}</div>')
-    raise nodes.SkipNode
+def add_contents(app: Sphinx, docname: str, source: list[str]) -> None:
+    """The table of contents stands in a file of its own, since README.md is read on code hosts as well."""
+    if docname == app.config.root_doc:
+        source[0] += (HERE / "contents.md").read_text("utf-8")
 
 
-def _check_math(app: Sphinx, doctree: nodes.document) -> None:
-    """A formula that does not typeset fails the build here, where its line is known."""
-    for node in list(doctree.findall(lambda node: isinstance(node, (nodes.math, nodes.math_block)))):
-        try:
-            mathml.mathml(node.astext(), isinstance(node, nodes.math_block))
-        except mathml.NotTypeset as error:
-            logger.warning("formula: expected %s, got %r", error, node.astext(), location=node, type="book")
-            node.replace_self(nodes.literal(text=node.astext()))
+def fold_cells(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Prepare a notebook's cells for MyST-NB."""
+    if app.env.doc2path(docname).suffix == ".ipynb":
+        notebook = json.loads(source[0])
+        source[0] = json.dumps(notebook | {"cells": opened_together(notebook["cells"])})
 
 
-def _keep_stops(app: Sphinx, doctree: nodes.document) -> None:
-    """A browser may break a line between a formula and a full stop behind it, so the stop goes where the formula is."""
-    for node in list(doctree.findall(nodes.math)):
-        text = node.next_node(descend=False, siblings=True)
-        if isinstance(text, nodes.Text) and (stops := re.match(r"[.,;:!?)]+", text)):
-            node["after"] = stops[0]
-            text.parent.replace(text, nodes.Text(text[stops.end() :]))
+def opened_together(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells, code and figure of each folded answer inside its fold; what is long, or checks, is out of sight."""
+    placed: list[dict[str, Any]] = []
+    for cell in cells:
+        text, tags = "".join(cell["source"]), cell["metadata"].setdefault("tags", [])
+        fold = ANSWER.match(text)
+        if cell["cell_type"] == "code" and (text.count("\n") >= LONG_CODE or CHECK in tags):
+            tags.append("remove-cell" if CHECK in tags else "hide-input")
+        for output in cell.get("outputs", []):  # MyST-NB takes width and height from there, but no alternative text
+            if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
+                cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
+        if fold and placed and placed[-1]["cell_type"] == "code":
+            shown = placed.pop()
+            shown["metadata"]["tags"].append("hide-input")
+            summary, rest = {"source": fold[0], "id": f"{cell['id']}-fold"}, {"source": text[fold.end() :]}
+            placed += [cell | summary, shown, cell | rest]
+        else:
+            placed.append(cell)
+    return placed
 
 
-def _write_font(app: Sphinx) -> None:
-    if app.builder.format == "html":
-        path = Path(app.outdir) / "_static" / "math.woff"
-        if not path.is_file():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            mathml.write_font(path)
+def fit_a_phone(app: Sphinx, doctree: nodes.document) -> None:
+    """A cell with a sentence stays wide enough to read, long formulas scroll, and no line begins with a full stop."""
+    for entry in doctree.findall(nodes.entry):
+        words = [text for text in entry.findall(nodes.Text) if not isinstance(text.parent, nodes.math)]
+        if sum(map(len, words)) > LONG_CELL:
+            entry["classes"].append("prose")
+    for formula in list(doctree.findall(nodes.math)):
+        if len(formula.astext()) > LONG_FORMULA:
+            formula["classes"].append("long-formula")
+        after = formula.next_node(descend=False, siblings=True)
+        if isinstance(after, nodes.Text) and (stops := re.match(r"[.,;:!?)]+", after)):
+            after.parent.replace(after, nodes.Text(after[stops.end() :]))
+            together = nodes.inline("", "", classes=["formula-and-stop"])
+            formula.replace_self(together)
+            together += [formula, nodes.Text(stops[0])]
 
 
-def _copy_first_page(app: Sphinx, error: Exception | None) -> None:
-    """A static host opens index.html."""
-    if error is None and app.builder.name == "html":
-        shutil.copy(Path(app.outdir) / "README.html", Path(app.outdir) / "index.html")
-        (Path(app.outdir) / ".nojekyll").touch()
-        os.utime(app.outdir)
+def relate(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """What the line above a page's title leads to; and the scripts of a playground."""
+    if doctree is None or not (lesson := LESSON.match(pagename)):
+        return
+    pages = [(label, page) for label, pattern in ABOUT.items() for page in _found(app, pattern.format(lesson[1]))]
+    context["lesson_number"] = int(lesson[1])
+    context["related"] = [
+        (label, None if page == pagename else app.builder.get_relative_uri(pagename, page)) for label, page in pages
+    ]
+    if pagename.startswith("book/playgrounds/"):
+        for name in SCRIPTS:
+            app.add_js_file(f"playgrounds/{name}.js", loading_method="defer")
+
+
+def _found(app: Sphinx, pattern: str) -> list[str]:
+    return sorted(matching(app.env.found_docs, pattern))

@@ -4,10 +4,8 @@ import argparse
 import importlib
 import re
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-
-from matplotlib.figure import Figure
 
 from .style import as_svg
 
@@ -23,17 +21,11 @@ HASHED = re.compile(r'id="\w+"|#\w{10,}')
 
 def drawn() -> Iterator[tuple[Path, str]]:
     """Path and SVG of every figure."""
-    return ((path, as_svg(figure, alt)) for path, figure, alt in figures())
-
-
-def figures(wanted: Container[Path] | None = None) -> Iterator[tuple[Path, Figure, str]]:
-    """Path of every figure, or of those that are wanted, the figure, and its alternative text."""
     here = Path(__file__).parent
     for module, folder in TEXTS.items():
         if (here / f"{module}.py").is_file():
             for name, draw in importlib.import_module(f"book.figures.{module}").FIGURES.items():
-                if wanted is None or folder / f"{name}.svg" in wanted:
-                    yield folder / f"{name}.svg", *draw()
+                yield folder / f"{name}.svg", as_svg(*draw())
 
 
 def same(svg: str, other: str) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from book.navigation import ANSWER, CHECK, opened_together
+from book.extension import ANSWER, CHECK, opened_together
 from testcases.course import notebooks
 from testcases.course.kernels import ForkedKernels
 
