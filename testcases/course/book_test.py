@@ -156,7 +156,7 @@ def test_on_a_phone_the_type_of_a_figure_is_readable(book: Path, page: Any) -> N
     for name in ("tutorial/lesson04_gae/README", "notebooks/10_bug_hunt"):
         page.goto((book / f"{name}.html").as_uri())
         page.evaluate("document.querySelectorAll('details').forEach(fold => { fold.open = true; })")
-        page.wait_for_function("[...document.images].every(image => image.complete)")
+        page.wait_for_function("[...document.images].every(image => image.complete)", polling=100)
         inches = page.evaluate(
             """[...document.querySelectorAll('article img')].filter(image => image.offsetWidth).map(image =>
                 image.offsetWidth / image.naturalWidth * (image.closest('.cell_output') ? 180 : 96))"""
@@ -176,7 +176,8 @@ def test_on_a_phone_the_type_of_a_figure_is_readable(book: Path, page: Any) -> N
 def test_search_shows_the_lesson_of_a_term_first(book: Path, page: Any, words: str, first: str) -> None:
     page.goto((book / "search.html").as_uri() + f"?q={words.replace(' ', '+')}")
     page.wait_for_selector("#search-results li a")
-    page.wait_for_function("document.querySelector('#search-results').textContent.includes('Search finished')")
+    finished = "document.querySelector('#search-results').textContent.includes('Search finished')"
+    page.wait_for_function(finished, polling=100)  # by time, since a window that nobody sees may draw no frame
     href = page.evaluate("document.querySelector('#search-results li a').getAttribute('href')")
     assert href.startswith(first), href
 
