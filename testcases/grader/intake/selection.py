@@ -43,7 +43,7 @@ class Chosen:
     files: dict[str, str] = field(default_factory=dict)
     """Path below `tutorial/` -> name in the submission; files of the course, as the lessons are now."""
     beside: dict[str, str] = field(default_factory=dict)
-    """The same, for what lies beside them: a student's own modules, given files of an older course."""
+    """The same, for what lies beside them: a student's own modules."""
     notes: list[str] = field(default_factory=list)
     second: list[str] = field(default_factory=list)
     """In a sentence each: where other texts of the same files are."""
@@ -161,7 +161,7 @@ def exercises_in(path: str) -> tuple[str, ...]:
 
 
 def is_untouched(path: str, data: bytes) -> bool:
-    """Whether a file is as it was handed out, in this or another version of the course."""
+    """Whether each exercise in a file is still its stub."""
     lesson, handed_out = path.partition("/")[0], suspects(path.partition("/")[0])
     if any(exercise in handed_out for exercise in exercises_in(path)):
         return data.splitlines() == stubs_of(lesson)[path].encode().splitlines()

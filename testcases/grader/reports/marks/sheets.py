@@ -257,12 +257,11 @@ def only(out: Path) -> MarkSheet:
 
 
 def _in_lists(data: dict[str, Any]) -> dict[str, Any]:
-    """Lessons, by number whatever the order in the file, and exercises as lists, each with its name. A file of an older
-    course has the message alone."""
+    """Lessons, by number whatever the order in the file, and exercises as lists, each with its name."""
     lessons = []
     for lesson, found in sorted(data["lessons"].items()):
         named = ((one, {"lesson": lesson, "name": name}) for name, one in found["exercises"].items())
-        exercises = [{"told": one["message"], **one, **place} for one, place in named]
+        exercises = [{**one, **place} for one, place in named]
         lessons.append({**found, "name": lesson, "exercises": exercises})
     return {**data, "lessons": lessons}
 

@@ -18,7 +18,7 @@ CAUSE = {"name": "dones_ignored", "why": "the carry crosses a done", "read": "Th
 def exercise(score: int = 2, maximum: int = 2, status: str = "passed", **more: Any) -> dict[str, Any]:
     test = {"id": "basic_test.py::test_x", "score": score, "max_score": maximum, "status": status}
     found = {"score": score, "max_score": maximum, "status": status, "likely_cause": None, "message": ""}
-    return {**found, "tests": [test], **more}
+    return {**found, "told": more.get("message", ""), "tests": [test], **more}
 
 
 def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
