@@ -25,7 +25,6 @@ PROMPTS ?=
 VALUE ?=
 SET ?=
 RESUME ?=
-OVERWRITE ?=
 OPTIONS ?=
 SUBMISSIONS ?=
 REGRADE ?=
@@ -79,12 +78,12 @@ CHECK_STACK = test -f '$(STACK)/demo/__init__.py' || \
 first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1 OVERWRITE=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
 	@echo "make demo: SFT, a reward model, PPO with and without the KL penalty$(if $(filter tiny,$(PRESET)),; about a minute on two cores)"
 	@$(CHECK_STACK)
 	@$(BIN)/python -m $(STACK).demo --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
 	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
-	  $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(OVERWRITE)),--overwrite)
+	  $(if $(filter-out 0,$(RESUME)),--resume)
 
 # Three processes for two cores: some tests wait, for a browser or for the end of somebody's time.
 # They and all that they start compile the course once, also where the environment asks for no bytecode.

@@ -17,7 +17,7 @@ from .core.progress import while_read
 
 @while_read()
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 for bad input or an error, and those of `demo.journal`."""
+    """Run a command; returns the exit code: 0, 1 for bad input or an error, and those of `demo.folder`."""
     parser = argparse.ArgumentParser(prog="ppo-by-hand", description="PPO for language models.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -29,42 +29,26 @@ def main(arguments: list[str] | None = None) -> int:
     train.add_argument("--seed", type=int, default=0, help="decides every random number")
     train.add_argument("--value", default="policy", help="what the critic starts from: policy, reward, or a model")
     train.add_argument("--set", default="", dest="settings", help='options such as "num_updates=200 kl_coef=0.1"')
-    train.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out")
-    train.add_argument("--overwrite", action="store_true", help="put this run in the place of the one in --out")
-    adopt = commands.add_parser("adopt", help="take over the folder of a run of an older version")
-    adopt.add_argument("out", type=Path, help="the folder")
+    train.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
     commands.add_parser("configs", help="print the folder of configuration files for accelerate launch")
     options = parser.parse_args(arguments)
     if options.command == "configs":
         print(CONFIGS)
         return 0
-    return _adopt(options.out) if options.command == "adopt" else _train(options)
-
-
-def _adopt(out: Path) -> int:
-    from .demo.output import adopt
-
-    try:
-        files = adopt(out.expanduser())
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print("\n".join(str(file) for file in files))
-    print(f"these {len(files)} files count as the run's from now on; nothing else in {out} is ever removed")
-    return 0
+    return _train(options)
 
 
 def _train(options: argparse.Namespace) -> int:
     from .core.progress import quiet
+    from .demo.folder import run_to_the_end
     from .demo.hub import run_hub
-    from .demo.journal import run_to_the_end
 
     quiet()  # what it would warn of is said here in one sentence
     sys.path.insert(0, os.getcwd())  # where module:function is looked for; `python -m` does the same
     policy, reward = (os.path.expanduser(name) for name in (options.policy, options.reward))
     prompts, out = (path.expanduser() for path in (options.prompts, options.out))
     settings = f"{options.settings} value={shlex.quote(os.path.expanduser(options.value))}"
-    how = (options.seed, out, print, settings, options.resume, options.overwrite)
+    how = (options.seed, out, print, settings, options.resume)
     return run_to_the_end(lambda: run_hub(policy, reward, prompts, *how), out)
 
 

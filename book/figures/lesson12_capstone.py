@@ -28,14 +28,11 @@ SHOWN_KL_COEFS = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
 
 def record(seed: int = 0) -> None:
     """Run `make demo` once and keep what the figure and the texts show of it (a minute)."""
-    from solutions.demo.journal import Journal
-    from solutions.demo.output import prepare_output
     from solutions.demo.run import TRACE_AT, make_plan, run_capstone
 
     with tempfile.TemporaryDirectory() as folder:
         plan = make_plan("tiny", seed, Path(folder), print)
-        prepare_output(plan.out, resume=False)
-        run = run_capstone(plan, Journal(plan.out, plan.settings(), resume=False))
+        run = run_capstone(plan)
     kept: dict[str, Any] = {"seed": seed, "kl_coef": plan.preset.kl_coef, "sft": _row(run.before)}
     for name, ppo in (("ppo", run.ppo), ("no_kl", run.no_kl)):
         kept[name] = _row(ppo.final) | {"trace": [_row(one) for one in ppo.trace]}

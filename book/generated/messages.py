@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.files import write_json
 from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
 from testcases.harness.catalog import lesson as read_lesson
 
@@ -50,8 +50,7 @@ def _kept(lesson: str) -> dict[str, str]:
         for stale in kept.parent.glob(f"{lesson}-*.json"):
             stale.unlink()
         made = _messages(lesson)
-        with write_whole(kept) as unfinished:
-            unfinished.write_text(json.dumps(made, indent=1), "utf-8")
+        write_json(kept, made)
     return json.loads(kept.read_text("utf-8"))
 
 

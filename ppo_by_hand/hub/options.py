@@ -5,11 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ppo_by_hand.core.checkpoints import MAY_DIFFER
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.settings import closest
 from ppo_by_hand.core.shapes import check_number, is_of_kind
@@ -22,8 +20,6 @@ DEFAULTS_OF_REWARDS = {"clip_score": None}
 """A user's reward has a scale of its own."""
 DECIDED = ("stop_token_ids", "pad_token_id", "seed", "log_dir")
 """Settings that follow from the tokenizer, SEED and OUT."""
-MAY_CHANGE = (*MAY_DIFFER, "eval_prompts", "eval_every", "tracker")
-"""Settings that a resumed run may change."""
 DTYPES = ("auto", "float32", "bfloat16")
 LONG_PROMPTS = ("refuse", "drop", "truncate")
 
@@ -49,10 +45,6 @@ class HubOptions:
         max_prompt_length: Tokens; None: what the policy's context leaves.
         long_prompts: What happens to longer ones: refuse the run, drop them, or truncate them to their last
             tokens.
-        eval_prompts: A file like PROMPTS: held-out prompts, scored every `eval_every` updates; the best policy
-            is kept in OUT/best.
-        eval_every: Updates between two evaluations, >= 1; the last update is always evaluated.
-        tracker: One that Accelerate knows, such as wandb, beside the TensorBoard files that are always written.
     """
 
     dtype: str = "float32"
@@ -66,30 +58,16 @@ class HubOptions:
     max_prompt_length: int | None = None
     long_prompts: str = "refuse"
 
-    eval_prompts: str = ""
-    eval_every: int = 10
-    tracker: str = ""
-
     def __post_init__(self) -> None:
         for name, allowed in (("dtype", DTYPES), ("frozen_dtype", DTYPES), ("long_prompts", LONG_PROMPTS)):
             if getattr(self, name) not in allowed:
                 raise ValueError(f"expected {name} to be one of {', '.join(allowed)}, got {getattr(self, name)!r}")
         check_number("lora_rank", self.lora_rank, 0)
         check_number("lora_alpha", self.lora_alpha, 0.0, open_low=True)
-        check_number("eval_every", self.eval_every, 1)
-        self._check_tracker()
         if self.max_prompt_length is not None:
             check_number("max_prompt_length", self.max_prompt_length, 1)
         if "bfloat16" in (self.dtype, self.frozen_dtype):
             check_bfloat16()
-
-    def _check_tracker(self) -> None:
-        from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
-
-        installed = [str(tracker.value) for tracker in get_available_trackers()] if self.tracker else [""]
-        if self.tracker not in installed:
-            fix = f"pip install {self.tracker}" if self.tracker in LOGGER_TYPE_TO_CLASS else "leave it out"
-            raise ValueError(f"expected tracker to be installed ({', '.join(installed)}), got {self.tracker!r}; {fix}")
 
 
 def parse_settings(text: str) -> dict[str, Any]:
@@ -133,12 +111,6 @@ def split_settings(text: str) -> tuple[dict[str, Any], HubOptions]:
     chosen = parse_settings(text)
     options = HubOptions(**{name: value for name, value in chosen.items() if name in names})
     return DEFAULTS | DEFAULTS_OF_REWARDS | {n: value for n, value in chosen.items() if n not in names}, options
-
-
-def that_decide(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings that a resumed run must share: those that were chosen, and the defaults of the others."""
-    defaults = {one.name: one.default for kind in (PPOConfig, HubOptions) for one in dataclasses.fields(kind)}
-    return {name: value for name, value in {**defaults, **chosen}.items() if name not in (*MAY_CHANGE, *DECIDED)}
 
 
 def _parsed(value: str) -> Any:

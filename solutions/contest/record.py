@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from ppo_by_hand.core.files import first_line, write_whole
+from ppo_by_hand.core.files import first_line, write_text
 
 from .methods import Settings
 from .plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
@@ -86,8 +86,7 @@ def write(record: dict[str, Any], file: Path = FILE) -> None:
         depth -= line[:1] in "]}"
         compact += ("\n" + " " * depth if depth < 6 else " ") + line
         depth += line[-1:] in "[{"
-    with write_whole(file) as unfinished:
-        unfinished.write_text(compact.strip() + "\n", encoding="utf-8")
+    write_text(file, compact.strip() + "\n")
 
 
 def chosen_settings(results: Results, tune: bool) -> dict[str, Settings]:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import GPT2Model
 
-from ..demo.output import made
+from ..demo.folder import new_folder
 from . import plan
 from .evaluation import best_of_n, bound_of_kl, evaluate
 from .plan import METHODS, Job
@@ -29,9 +29,10 @@ class Results:
 
     def __init__(self, out: Path, code: str = "") -> None:
         """Results of other lessons than those of `code` are left where they are, and not taken."""
-        with made(out):
-            self.file = out / FILE
-            lines = self.file.read_text("utf-8", errors="replace").splitlines() if self.file.exists() else []
+        self.file = out / FILE
+        if not self.file.is_file():
+            new_folder(out)
+        lines = self.file.read_text("utf-8", errors="replace").splitlines() if self.file.exists() else []
         self.code = code
         self.found: dict[str, dict[str, Any]] = {}
         for line in lines:

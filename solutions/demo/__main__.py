@@ -24,35 +24,32 @@ from ppo_by_hand.core.shapes import check_number
 from tiny_models.gold import GOLD_MAX
 from tiny_models.presets import HUB
 
-from .stack import Unfinished, check_finished, not_loaded, own_folder, verdict
+from .folder import open_folder, run_to_the_end, says_how_to_go_on
+from .stack import Unfinished, check_finished, not_loaded, own_folder
 
 if TYPE_CHECKING:
     from .run import CapstoneRun, Say
 
 SAMPLES = 4
-DEFAULT_OUT = Path("runs/demo")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the capstone; returns the exit code: 0, 1 for bad input or an error, and those of `journal`."""
+    """Run the capstone; returns the exit code: 0, 1 for bad input or an error, and those of `folder`."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
     parser.add_argument("--preset", default="tiny", help="tiny, small, gpt2 or hub (PRESET=)")
     parser.add_argument("--seed", type=int, default=0, help="decides every random number (SEED=)")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="folder for results (OUT=)")
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder for results (OUT=)")
     parser.add_argument("--policy", default="", help="hub only: a causal language model, name or folder (POLICY=)")
     parser.add_argument("--reward", default="", help="hub only: a reward model, or module:function (REWARD=)")
     parser.add_argument("--prompts", default="", help="hub only: a text file, one prompt a line, or JSONL (PROMPTS=)")
     parser.add_argument("--value", default="", help="hub only: what the critic starts from (VALUE=)")
     parser.add_argument("--set", default="", dest="settings", help="hub only: num_updates=200 kl_coef=0.1 (SET=)")
-    parser.add_argument("--resume", action="store_true", help="go on with the unfinished run in --out (RESUME=1)")
-    parser.add_argument("--overwrite", action="store_true", help="put a new run in its place (OVERWRITE=1)")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out (RESUME=1)")
     options = parser.parse_args(arguments)
     console = Console(highlight=False, markup=False)
     say = functools.partial(console.print, soft_wrap=True)
     quiet()  # what it would warn of is said here in one sentence
     options.out = options.out.expanduser()
-    from .journal import run_to_the_end
-
     return run_to_the_end(lambda: _run(options, console, say), options.out)
 
 
@@ -92,41 +89,27 @@ def _hub(options: argparse.Namespace, say: Say) -> int:
     policy, reward, prompts = map(os.path.expanduser, (options.policy, options.reward, options.prompts))
     file = Path(prompts) if prompts else None
     settings = options.settings + (f" value={shlex.quote(os.path.expanduser(options.value))}" if options.value else "")
-    return run_hub(policy, reward, file, options.seed, options.out, say, settings, options.resume, options.overwrite)
+    return run_hub(policy, reward, file, options.seed, options.out, say, settings, options.resume)
 
 
 def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
-    from .comparison import comparison
+    from .comparison import comparison, reference_runs, verdict
     from .figures import draw_figures
-    from .journal import Journal, code_of, name_of, said_with_what_is_kept, what_is_kept
-    from .output import RESULT_FILES, finished, make_room, prepare_output, results, sealed
     from .run import make_plan, run_capstone, write_summary
 
     start, out = time.perf_counter(), options.out
     plan = make_plan(options.preset, options.seed, out, say)
-    if out == DEFAULT_OUT and not (options.resume or options.overwrite):
-        make_room(out, say)
-    if said := prepare_output(out, options.resume, overwrite=options.overwrite):
-        say(said)
-    journal = Journal(out, plan.settings(), options.resume)
-    try:
-        with sealed(out), said_with_what_is_kept(out):
-            run = run_capstone(plan, journal)
-            with results(out, *(out / name for name in RESULT_FILES)):
-                files = [*draw_figures(run), write_summary(run)]
-            journal.finish()
-    except KeyboardInterrupt as stop:
-        kept = "; ".join(finished(out)) or "no stage was finished"
-        said = f"\nstopped by {name_of(stop)}. Kept: {kept}; {what_is_kept(out)}. No summary was written."
-        print(said, file=sys.stderr)
-        return code_of(stop)
+    open_folder(out, plan.settings(), options.resume)
+    with says_how_to_go_on(out):
+        run = run_capstone(plan)
+        files = [*draw_figures(run), write_summary(run)]
     console.print(_table(run))
     console.print(_samples(run))
     for file in files:
         console.print(str(file), style="dim")
-    if own_folder() and (beside := comparison(run.summary())):
-        console.print(beside)
-        say(f"\n{verdict(run.summary())}")
+    if own_folder() and (runs := reference_runs(plan.preset.name)):
+        console.print(comparison(run.summary(), runs))
+        say(f"\n{verdict(run.summary(), runs)}")
     console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimization.png'}")
     return 0
 

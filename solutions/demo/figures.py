@@ -12,9 +12,7 @@ from tiny_models.gold import GOLD_MAX
 
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson08_rollout import Experience, collect_experience
-from .comparison import reference_runs
 from .run import CapstoneRun, PPORun, ppo_config
-from .stack import own_folder
 
 matplotlib.use("Agg")
 # Okabe and Ito's colors, which color-blind readers can tell apart.
@@ -70,18 +68,10 @@ def training_curves(run: CapstoneRun) -> Any:
 
 
 def overoptimization(run: CapstoneRun) -> Any:
-    """The picture of the course: proxy and gold against the distance from the SFT model, both runs.
-
-    On a student's own lessons the ends of the reference's ten seeds stand behind it, as a yardstick.
-    """
-    reference = reference_runs(run.plan.preset.name) if own_folder() else []
+    """The picture of the course: proxy and gold against the distance from the SFT model, both runs."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)
     runs = ((axes[0], run.ppo, f"kl_coef {run.plan.preset.kl_coef}"), (axes[1], run.no_kl, "no KL penalty"))
     for axis, ppo, name in runs:
-        for one in reference:
-            ends = one["ppo" if ppo is run.ppo else "no_kl"]
-            size = 60 if one["seed"] == run.plan.seed else 16
-            axis.scatter([ends["kl"]] * 2, [ends["proxy"], ends["gold"]], s=size, c=[ORANGE, BLUE], alpha=0.35)
         trace = [*ppo.trace, ppo.final]
         distance = [max(point.kl, 0.0) for point in trace]
         gold, proxy = [point.gold for point in trace], [point.proxy for point in trace]
@@ -98,12 +88,10 @@ def overoptimization(run: CapstoneRun) -> Any:
             xlabel="KL from the SFT model (nats per response, square-root scale)",
         )
         axis.set_xscale("function", functions=(lambda x: abs(x) ** 0.5, lambda x: x**2))
-        ends_at = [one["ppo" if ppo is run.ppo else "no_kl"]["kl"] for one in reference]
-        axis.set_xlim(0, max([*distance, *ends_at]) * 1.05)
+        axis.set_xlim(0, max(distance) * 1.05)
     axes[0].set_ylabel("score")
     axes[0].legend(loc="lower right")
-    beside = "; pale: the ends of the reference's ten seeds, this seed's larger" if reference else ""
-    figure.suptitle(f"Reward over-optimization (open markers: end of training{beside})")
+    figure.suptitle("Reward over-optimization (open markers: end of training)")
     return figure
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +15,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed
 
+from ppo_by_hand.core.checkpoints import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.rows import Encoded, columns_for
@@ -29,15 +29,13 @@ from ppo_by_hand.hub.models import (
     saved_dtype,
     stop_token_ids,
 )
-from ppo_by_hand.hub.options import HubOptions, split_settings, that_decide
+from ppo_by_hand.hub.options import HubOptions, split_settings
 from ppo_by_hand.hub.prompts import check_context, encode_all, read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 
 from ..lesson09_ppo_trainer import PPOTrainer
+from .folder import CHECKPOINTS, open_folder, save_model, says_how_to_go_on
 from .hub_actor_critic import make_models, merged, policy_to_save
-from .hub_evaluation import HeldOut, Tracker
-from .journal import FINISHED, Journal, said_with_what_is_kept
-from .output import prepare_output, save_model, sealed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,8 +52,6 @@ class Parts(NamedTuple):
     options: HubOptions
     value: torch.nn.Module | None
     """The reward model that the critic starts from; None: the policy's backbone."""
-    held_out_ids: list[Encoded]
-    """Prompts of `eval_prompts`, or none."""
 
 
 def run_hub(
@@ -67,7 +63,6 @@ def run_hub(
     say: Callable[[str], None],
     settings: str = "",
     resume: bool = False,
-    overwrite: bool = False,
 ) -> int:
     """Tune a Hugging Face policy with PPO and save it with `save_pretrained` under `out/policy`.
 
@@ -80,8 +75,7 @@ def run_hub(
         out: folder for the result.
         say: receives a short account.
         settings: "name=value name=value" of `PPOConfig` and `HubOptions`.
-        resume: go on with the unfinished run in `out`, or for more updates with a finished one.
-        overwrite: put this run in the place of the one in `out`.
+        resume: go on with the run in `out` from its last checkpoint, perhaps for more updates.
 
     Returns:
         0. Where there are several processes, they end here.
@@ -100,30 +94,25 @@ def run_hub(
     chosen, options = split_settings(settings)
     set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
     parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
-    decide = that_decide(chosen | dataclasses.asdict(options))
-    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed, "SET": decide}
-    inputs = [Path(policy), Path(reward), prompts]
+    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed} | dataclasses.asdict(options)
     trainer = _make_trainer(parts)
-    journal = _open_journal(out, named, resume, overwrite, inputs, parts.config.num_updates, say)
-    checkpoints = journal.checkpoints("ppo")
-    start = checkpoints.newest(say)
-    if start is not None:
+    if is_first:
+        open_folder(out, named, resume)
+    Accelerator().wait_for_everyone()
+    checkpoints = CheckpointFolder(out / CHECKPOINTS)
+    if (start := checkpoints.newest(say)) is not None:
         trainer.load_checkpoint(start)
         say(f"going on after update {trainer.updates_done}, from {start}")
     updates, size = parts.config.num_updates, parts.config.batch_size
     say(f"PPO: {updates} updates of {size} responses to {len(parts.prompt_ids)} prompts")
-    held_out = HeldOut(parts.held_out_ids, options.eval_every, out, saved_dtype(policy), journal, say)
-    keeps_list = sealed(out) if is_first else nullcontext()
-    with keeps_list, said_with_what_is_kept(out), Tracker(options.tracker, out, chosen) as tracker:
-        held_out.start(trainer)
-        history = trainer.train(parts.prompt_ids, _each(held_out, tracker, checkpoints.save))
+    with says_how_to_go_on(out):
+        history = trainer.train(parts.prompt_ids, checkpoints.save)
         trained = policy_to_save(trainer)
         if is_first:
             save_model(merged(trained, saved_dtype(policy)), parts.tokenizer, out / "policy")
-            journal.finish(may_go_on=True)
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
     say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
-    say(f"for more updates: RESUME=1 (or --resume) with a larger num_updates; {out / FINISHED} is there for that")
+    say("for more updates: RESUME=1 (or --resume) with a larger num_updates")
     _leave()
     return 0
 
@@ -133,7 +122,6 @@ def _load(
 ) -> Parts:
     """Models, tokenizer and prompts, checked against each other before any training starts."""
     given = read_prompts(prompts)
-    held_out = read_prompts(Path(options.eval_prompts), "eval_prompts") if options.eval_prompts else []
     model, tokenizer = load_policy(policy, say, options.dtype)
     stops = named_tokens(options.stop_tokens, tokenizer) or stop_token_ids(model, tokenizer)
     config = PPOConfig(stop_token_ids=stops, pad_token_id=tokenizer.pad_token_id, **settings)
@@ -141,12 +129,10 @@ def _load(
     if longest is None and context is not None and options.long_prompts != "refuse":
         longest = context - config.max_new_tokens
     prompt_ids = encode_all(given, tokenizer, longest, options.long_prompts, say)
-    held_out_ids = encode_all(held_out, tokenizer, longest, options.long_prompts, say)
-    all_ids = prompt_ids + held_out_ids
-    check_context(all_ids, config.max_new_tokens, context, "POLICY")
+    check_context(prompt_ids, config.max_new_tokens, context, "POLICY")
     scorer = load_reward(reward, tokenizer, embedding_rows(model), say, options.frozen_dtype)
     if not isinstance(scorer, torch.nn.Module):
-        columns_for(scorer, all_ids)
+        columns_for(scorer, prompt_ids)
     if config.advantages != "gae" and options.value != "policy":
         raise ValueError(
             f'expected no VALUE with advantages="{config.advantages}", got {options.value}; there is no critic to start'
@@ -160,8 +146,8 @@ def _load(
             "model of other tokens; leave it out to start from the policy's backbone"
         )
     if isinstance(scorer, torch.nn.Module):
-        check_context(all_ids, config.max_new_tokens, context_length(scorer), "REWARD")
-    return Parts(model, tokenizer, scorer, prompt_ids, config, options, value, held_out_ids)
+        check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
+    return Parts(model, tokenizer, scorer, prompt_ids, config, options, value)
 
 
 def _fingerprints(parts: Parts, policy: str, reward: str, prompts: Path) -> dict[str, Any]:
@@ -176,24 +162,6 @@ def _fingerprints(parts: Parts, policy: str, reward: str, prompts: Path) -> dict
     }
 
 
-def _open_journal(
-    out: Path,
-    settings: dict[str, Any],
-    resume: bool,
-    overwrite: bool,
-    inputs: Sequence[Path],
-    num_updates: int,
-    say: Callable[[str], None],
-) -> Journal:
-    """The first process makes the folder and the journal; then each of them reads it."""
-    if Accelerator().is_main_process:
-        if said := prepare_output(out, resume, inputs, overwrite):
-            say(said)
-        Journal(out, settings, resume).reopen(num_updates)
-    Accelerator().wait_for_everyone()
-    return Journal(out, settings, resume=True)
-
-
 def _make_trainer(parts: Parts) -> PPOTrainer:
     """Lesson 9's trainer; with several processes or DeepSpeed lesson 11's."""
     trainer = PPOTrainer
@@ -203,16 +171,6 @@ def _make_trainer(parts: Parts) -> PPOTrainer:
         trainer = DistributedPPOTrainer
     model, reference = make_models(parts.policy, parts.value, parts.options, parts.config.advantages == "gae")
     return trainer(model, parts.reward, reference, parts.config, parts.tokenizer)
-
-
-def _each(*functions: Callable[[PPOTrainer], None]) -> Callable[[PPOTrainer], None]:
-    """One function for `on_update` that calls several."""
-
-    def on_update(trainer: PPOTrainer) -> None:
-        for function in functions:
-            function(trainer)
-
-    return on_update
 
 
 def _leave() -> None:

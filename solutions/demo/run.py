@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from ppo_by_hand.core.checkpoints import updates_done
+from ppo_by_hand.core.checkpoints import CheckpointFolder, updates_done
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.files import write_json, write_text
 from ppo_by_hand.core.scoring import make_scorer
 from tiny_models.gold import GOLD_MAX
 from tiny_models.language import sample_prompts
@@ -22,9 +22,8 @@ from tiny_models.tokenizer import build_tokenizer
 
 from ..lesson09_ppo_trainer import PPOTrainer
 from ..lesson12_capstone import Evaluation, PPOResult, RewardModelResult, SFTResult, evaluate_policy, train_policy
-from .journal import Journal
-from .output import save_model
-from .stages import load_reward_stage, load_sft_stage, train_reward_stage, train_sft_stage
+from .folder import CHECKPOINTS, save_model
+from .stages import train_reward_stage, train_sft_stage
 
 Say = Callable[[str], None]
 TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
@@ -44,13 +43,13 @@ class Plan:
     prompts: list[str]
     """The evaluation's prompts, in the order of each `Evaluation.responses`."""
     out: Path
-    """Made ready by `prepare_output`."""
+    """Made ready by `open_folder`."""
     say: Say
     """Receives a short account of each stage, a few lines at a time."""
 
     def settings(self) -> dict[str, Any]:
         """What decides every number of the run."""
-        return {"PRESET": self.preset.name, "SEED": self.seed, "sizes": asdict(self.preset)}
+        return {"PRESET": self.preset.name, "SEED": self.seed, **asdict(self.preset)}
 
 
 @dataclass(frozen=True)
@@ -107,74 +106,49 @@ def make_plan(preset_name: str, seed: int, out: Path, say: Say) -> Plan:
     return Plan(preset, seed, build_tokenizer(), prompts, out, say)
 
 
-def run_capstone(plan: Plan, journal: Journal) -> CapstoneRun:
-    """Run every stage, saving each model as soon as it is finished: an interruption leaves what was done.
+def run_capstone(plan: Plan) -> CapstoneRun:
+    """Run every stage, saving each model as soon as it is finished.
 
-    Args:
-        plan: what to do.
-        journal: of this run; what it says is finished is read from `plan.out` and not made again.
+    A run that goes on makes the first two stages again, with the same result; PPO starts at its last checkpoint.
     """
-    seconds: dict[str, float] = dict(journal.facts.get("seconds", {}))
-    before, start = sum(seconds.values()), time.perf_counter()
-    sft = _sft(plan, journal, seconds)
-    reward = _reward_model(plan, sft, journal, seconds)
-    evaluation = _evaluate(plan, sft, reward, sft.policy, plan.prompts)
+    seconds: dict[str, float] = {}
     preset = plan.preset
-    with _timed(seconds, "ppo"):
-        plan.say(f"3  PPO: {preset.ppo_updates} updates of {preset.ppo_batch_size} responses, kl_coef {preset.kl_coef}")
-        ppo = _ppo_run(plan, sft, reward, preset.kl_coef, "ppo", journal)
-        plan.say("4  The same without the KL penalty: the policy leaves the texts that the reward model knows")
-        no_kl = _ppo_run(plan, sft, reward, 0.0, "no_kl", journal)
-    seconds["total"] = before + time.perf_counter() - start
-    return CapstoneRun(plan, sft, reward, evaluation, ppo, no_kl, seconds)
-
-
-def _sft(plan: Plan, journal: Journal, seconds: dict[str, float]) -> SFTResult:
-    plan.say(f"1  SFT: {plan.preset.demonstrations:,} demonstrations by a mediocre writer")
-    if "sft_losses" in journal.facts:
-        result = load_sft_stage(plan.out / "sft", journal.facts["sft_losses"])
-        plan.say(f"   finished before: {plan.out / 'sft'}")
-    else:
+    with _timed(seconds, "total"):
+        plan.say(f"1  SFT: {preset.demonstrations:,} demonstrations by a mediocre writer")
         with _timed(seconds, "sft"):
-            result = train_sft_stage(plan.preset, plan.tokenizer, plan.seed)
-        save_model(result.policy, plan.tokenizer, plan.out / "sft")
-        journal.record(sft_losses=result.losses, seconds=seconds)
-    plan.say(f"   loss {result.losses[0]:.2f} -> {result.losses[-1]:.2f} nats per token")
-    return result
-
-
-def _reward_model(plan: Plan, sft: SFTResult, journal: Journal, seconds: dict[str, float]) -> RewardModelResult:
-    plan.say(f"2  Reward model: {plan.preset.preference_pairs:,} comparisons of its responses by noisy annotators")
-    facts, directory = journal.facts, plan.out / "reward_model"
-    if "reward_history" in facts:
-        result = load_reward_stage(directory, facts["reward_history"], facts["reward_accuracy"])
-        plan.say(f"   finished before: {directory}")
-    else:
+            sft = train_sft_stage(preset, plan.tokenizer, plan.seed)
+        save_model(sft.policy, plan.tokenizer, plan.out / "sft")
+        plan.say(f"   loss {sft.losses[0]:.2f} -> {sft.losses[-1]:.2f} nats per token")
+        plan.say(f"2  Reward model: {preset.preference_pairs:,} comparisons of its responses by noisy annotators")
         with _timed(seconds, "reward_model"):
-            result = train_reward_stage(sft.policy, plan.preset, plan.tokenizer, plan.seed)
-        save_model(result.reward_model, plan.tokenizer, directory)
-        journal.record(reward_history=result.history, reward_accuracy=result.accuracy, seconds=seconds)
-    plan.say(f"   accuracy on held-out comparisons {result.accuracy:.3f}")
-    return result
+            reward = train_reward_stage(sft.policy, preset, plan.tokenizer, plan.seed)
+        save_model(reward.reward_model, plan.tokenizer, plan.out / "reward_model")
+        plan.say(f"   accuracy on held-out comparisons {reward.accuracy:.3f}")
+        before = _evaluate(plan, sft, reward, sft.policy, plan.prompts)
+        with _timed(seconds, "ppo"):
+            updates, size = preset.ppo_updates, preset.ppo_batch_size
+            plan.say(f"3  PPO: {updates} updates of {size} responses, kl_coef {preset.kl_coef}")
+            ppo = _ppo_run(plan, sft, reward, preset.kl_coef, "ppo")
+            plan.say("4  The same without the KL penalty: the policy leaves the texts that the reward model knows")
+            no_kl = _ppo_run(plan, sft, reward, 0.0, "no_kl")
+    return CapstoneRun(plan, sft, reward, before, ppo, no_kl, seconds)
 
 
-def _ppo_run(
-    plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: float, name: str, journal: Journal
-) -> PPORun:
+def _ppo_run(plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: float, name: str) -> PPORun:
     """PPO with this KL coefficient, from the newest checkpoint if there is one."""
-    trace_prompts, checkpoints = plan.prompts[:TRACE_RESPONSES], journal.checkpoints(name)
-    start = checkpoints.newest(plan.say)
+    trace_prompts, checkpoints = plan.prompts[:TRACE_RESPONSES], CheckpointFolder(plan.out / CHECKPOINTS / name)
+    trace_file, start = plan.out / "log" / name / "trace.json", checkpoints.newest(plan.say)
     # Evaluations by the number of updates done; those after the checkpoint are made again, with the same result.
-    trace = {int(done): Evaluation(**one) for done, one in journal.facts.get(f"{name}_trace", {}).items()}
     if start is None:
-        trace[0] = _evaluate(plan, sft, reward, sft.policy, trace_prompts)
+        trace = {0: _evaluate(plan, sft, reward, sft.policy, trace_prompts)}
     else:
         plan.say(f"   going on after update {updates_done(start)}, from {start}")
+        trace = {int(done): Evaluation(**one) for done, one in json.loads(trace_file.read_text("utf-8")).items()}
 
     def on_update(trainer: PPOTrainer) -> None:
         if trainer.updates_done in TRACE_AT:
             trace[trainer.updates_done] = _evaluate(plan, sft, reward, trainer.policy, trace_prompts)
-            journal.record(**{f"{name}_trace": {n: asdict(one) for n, one in trace.items()}})
+            write_json(trace_file, {done: asdict(one) for done, one in trace.items()})
         checkpoints.save(trainer)
 
     config = ppo_config(plan.preset, plan.tokenizer, plan.seed, kl_coef, str(plan.out / "log" / name))
@@ -195,11 +169,7 @@ def _evaluate(plan: Plan, sft: SFTResult, reward: RewardModelResult, policy: Any
 
 
 def write_summary(run: CapstoneRun) -> Path:
-    """Write `summary.json` in one piece."""
-    file = run.plan.out / "summary.json"
-    with write_whole(file) as unfinished:
-        unfinished.write_text(json.dumps(run.summary(), indent=2) + "\n")
-    return file
+    return write_text(run.plan.out / "summary.json", json.dumps(run.summary(), indent=2) + "\n")
 
 
 def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float, log_dir: str | None = None) -> PPOConfig:

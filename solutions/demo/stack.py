@@ -1,19 +1,15 @@
 """Whose lessons a run is built from: the reference's, or a student's own, which may be unfinished."""
 
 import hashlib
-import json
 import re
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ppo_by_hand.core.files import first_line
 
 SOLUTIONS = Path(__file__).parents[1]
-RECORDED = Path(__file__).with_name("ten_seeds.json")
-"""The summaries of `make demo SEED=0` to `SEED=9`."""
 STUB = re.compile(r'raise NotImplementedError\("lesson(\d\d): ([\w.]+)"\)')
 LEFT_OUT = {
     2: ("ranking_loss", "token_pairwise_loss"),
@@ -24,9 +20,6 @@ LEFT_OUT = {
     9: ("PPOTrainer.load_checkpoint",),
 }
 """Exercises that the toy environment's run does not use, of the lessons that it does use."""
-COMPARED = ("reward_model accuracy", "sft gold", "ppo gold", "ppo valid")
-MARGIN = 0.5
-"""Of the range's width, on either side: an eleventh seed of the reference falls outside ten others easily."""
 LESSONS = (1, 2, 4, 5, 6, 7, 8, 9, 12)
 OF_THE_CONTEST = {
     3: ("rewards_to_go", "reinforce_loss"),
@@ -94,38 +87,6 @@ def code_of_lessons(folder: Path) -> str:
     for file in sorted(folder.glob("lesson*/*.py")):
         digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def verdict(summary: Mapping[str, Any]) -> str | None:
-    """How a run of right blocks compares with the reference's ten; None where its preset was not recorded."""
-    recorded = json.loads(RECORDED.read_text("utf-8"))
-    if summary["preset"] != recorded["preset"]:
-        return None
-    numbers, runs = _flat(summary), [_flat(run) for run in recorded["runs"]]
-    if any(run["seed"] == summary["seed"] and _flat(run) == numbers for run in recorded["runs"]):
-        return "Your blocks give the reference's numbers of this seed, to the last digit."
-    inside: list[str] = []
-    outside: list[str] = []
-    for name in COMPARED:
-        low, high = min(run[name] for run in runs), max(run[name] for run in runs)
-        margin = MARGIN * (high - low)
-        found = inside if low - margin <= numbers[name] <= high + margin else outside
-        found.append(f"{name} {numbers[name]:.2f} ({low:.2f} to {high:.2f})")
-    if not outside:
-        return (
-            "Your blocks landed within the range of the reference's ten seeds, give or take half its width: "
-            f"{', '.join(inside)}."
-        )
-    return (
-        f"Your blocks landed outside the range of the reference's ten seeds: {', '.join(outside)}. Run another seed; "
-        "if it is outside again, one of your lessons is probably wrong in a way that no test saw."
-    )
-
-
-def _flat(summary: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a summary by names such as "ppo gold"."""
-    parts = {name: part for name, part in summary.items() if isinstance(part, dict) and name != "seconds"}
-    return {f"{name} {key}": float(value) for name, part in parts.items() for key, value in part.items()}
 
 
 def _short(path: Path, folder: Path) -> str:

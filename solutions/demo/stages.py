@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -49,19 +48,6 @@ def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> SFTResult:
     data = encode_demonstrations(tokenizer, prompts, [sample_review(prompt, rng) for prompt in prompts])
     losses = train_sft(policy, data, SFTConfig(preset.sft_learning_rate, preset.sft_batch_size, seed))
     return SFTResult(policy, losses)
-
-
-def load_sft_stage(directory: Path, losses: list[float]) -> SFTResult:
-    """Stage 1 as an earlier start of the run has left it on disk."""
-    from transformers import AutoModelForCausalLM
-
-    policy: Any = AutoModelForCausalLM.from_pretrained(directory)
-    return SFTResult(policy.to(_device()), losses)
-
-
-def load_reward_stage(directory: Path, history: list[dict[str, float]], accuracy: float) -> RewardModelResult:
-    """Stage 2 as an earlier start of the run has left it on disk."""
-    return RewardModelResult(RewardModel.from_pretrained(directory).to(_device()), history, accuracy)
 
 
 def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> RewardModelResult:

@@ -18,7 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from ppo_by_hand.core.files import write_whole
+from ppo_by_hand.core.files import write_json
 from solutions.demo import __main__ as capstone
 
 from .relay import ROOT
@@ -58,10 +58,9 @@ def measure(work: Workload, pairs: int, updates: int) -> dict[str, Any]:
 
 def demo() -> dict[str, Any]:
     """SFT, reward model, PPO and PPO without the KL penalty at the shape of GPT-2 124M; an interrupted one goes on."""
-    going_on = (DEMO / "unfinished").is_dir()
+    going_on = (DEMO / "checkpoints").is_dir()
     start = time.perf_counter()
-    how = "--resume" if going_on else "--overwrite"
-    code = capstone.main(["--preset", "gpt2", "--out", str(DEMO), *([how] if DEMO.is_dir() else [])])
+    code = capstone.main(["--preset", "gpt2", "--out", str(DEMO), *(["--resume"] if going_on else [])])
     if code:
         raise SystemExit(code)
     return {
@@ -111,8 +110,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _write(report: dict[str, Any]) -> None:
-    with write_whole(FILE) as unfinished:
-        unfinished.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write_json(FILE, report)
 
 
 if __name__ == "__main__":

@@ -2,27 +2,27 @@
 
 import itertools
 import json
-import shutil
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 
-from ppo_by_hand.core import written
 from solutions.demo import __main__ as command
-from solutions.demo import output
-from solutions.demo import run as demo
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson07_actor_critic import evaluation_mode, response_logits
 from solutions.lesson08_rollout import generate
-from solutions.lesson09_ppo_trainer import CheckpointFolder, encode_prompts
+from solutions.lesson09_ppo_trainer import encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from testcases.course.checkpoints import read_one_response
 from testcases.course.students import POCKET
 from testcases.harness import named_cases
-from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.execution import executor
 from testcases.harness.suite import Engine, cases_of
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
@@ -63,17 +63,9 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, 
     assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
     for name in ("training_curves.png", "overoptimization.png", "response.png"):
         assert (tmp_path / name).stat().st_size > 10_000
-    assert {file.name for file in tmp_path.iterdir() if file.is_file()} == {*output.RESULT_FILES, written.MANIFEST}
-    listed = written.Written(tmp_path).known
-    assert set(listed) == {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()} - {
-        written.MANIFEST
-    }
-    assert {file.name for file in tmp_path.iterdir() if file.is_dir()} == {
-        "sft",
-        "reward_model",
-        "policy",
-        "no_kl_policy",
-        "log",
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("run.json", "summary.json", "training_curves.png", "overoptimization.png", "response.png"),
+        *("sft", "reward_model", "policy", "no_kl_policy", "log", "checkpoints"),
     }
     for name in ("ppo", "no_kl"):
         assert len((tmp_path / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
@@ -113,18 +105,6 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
     assert not (tmp_path / "summary.json").exists()
 
 
-def test_an_interrupt_keeps_and_names_what_was_finished(tmp_path, capsys, monkeypatch, undisturbed):
-    shutil.copytree(undisturbed, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr(demo, "train_policy", interrupted)
-    assert run(tmp_path, "--overwrite") == 130
-    said = capsys.readouterr().err
-    assert "stopped by Ctrl-C" in said and f"the SFT model in {tmp_path / 'sft'}" in said
-    assert (tmp_path / "reward_model").is_dir()
-    # The first run's summary, figures and policies are gone: nothing old passes for a result of the second.
-    assert sorted(file.name for file in tmp_path.iterdir()) == [written.MANIFEST, "reward_model", "sft", "unfinished"]
-    assert "to go on, add RESUME=1" in said
-
-
 def numbers(out: Path) -> dict:
     return {name: value for name, value in summary(out).items() if name != "seconds"}
 
@@ -134,59 +114,45 @@ def undisturbed(pocket_run) -> Path:
     return pocket_run[0]
 
 
-@pytest.mark.parametrize("dies_in", ["reward model", "second run"])
-def test_a_run_stopped_anywhere_and_resumed_has_the_same_summary(dies_in, tmp_path, monkeypatch, capsys, undisturbed):
-    with monkeypatch.context() as patch:
-        if dies_in == "reward model":
-            patch.setattr(demo, "train_reward_stage", interrupted)
-        else:
-            patch.setattr(CheckpointFolder, "save", interrupting_save([], POCKET.ppo_updates + 1))
-        assert run(tmp_path) == 130
-    assert "Kept: the SFT model in" in capsys.readouterr().err
-    assert not (tmp_path / "summary.json").exists()
+POCKET_DEMO = f"""
+import sys
+from solutions.demo.__main__ import main
+from tiny_models import presets
+from tiny_models.presets import Preset
+presets.PRESETS["pocket"] = {POCKET}
+main(["--preset", "pocket", "--out", sys.argv[1]])
+"""
+
+
+def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys):
+    """Killed from outside, as soon as it has written its first checkpoint."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    killed = subprocess.Popen([sys.executable, "-c", POCKET_DEMO, tmp_path], cwd=ROOT, env=environment)
+    while killed.poll() is None and not (tmp_path / "checkpoints/ppo/update-000005/trainer.pt").exists():
+        time.sleep(0.01)
+    killed.kill()
+    assert killed.wait() == -9 and not (tmp_path / "summary.json").exists()
+    assert run(tmp_path) == 1
+    assert "or go on with the run in it: RESUME=1" in capsys.readouterr().err
     assert run(tmp_path, "--resume") == 0
-    assert "finished before: " in capsys.readouterr().out
+    assert "going on after update" in capsys.readouterr().out
     assert numbers(tmp_path) == numbers(undisturbed)
-    for name in ("policy", "no_kl_policy"):
-        file = f"{name}/model.safetensors"
-        assert (tmp_path / file).read_bytes() == (undisturbed / file).read_bytes()
+    for name in ("policy/model.safetensors", "no_kl_policy/model.safetensors", "log/ppo/trace.json"):
+        assert (tmp_path / name).read_bytes() == (undisturbed / name).read_bytes()
     for name in ("ppo", "no_kl"):
         file = f"log/{name}/metrics.jsonl"
         assert (tmp_path / file).read_text() == (undisturbed / file).read_text()
-    assert not (tmp_path / "unfinished").exists()
-
-
-def interrupted(*arguments):
-    raise KeyboardInterrupt
-
-
-def interrupting_save(saved: list[str], last: int):
-    """Saves after every update, and presses Ctrl-C after so many of them."""
-
-    def save(folder, trainer):
-        saved.append(trainer)
-        trainer.save_checkpoint(folder.directory / f"update-{trainer.updates_done:06d}")
-        if len(saved) == last:
-            raise KeyboardInterrupt
-
-    return save
 
 
 @named_cases(
     "arguments, sentence",
     {
-        "nothing-to-resume": ([], "expected an unfinished run in"),
         "another-seed": (["--seed", "1"], "got SEED 1 where it has 0"),
         "another-preset": (["--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'"),
     },
 )
-def test_a_run_that_cannot_be_resumed_is_one_sentence(arguments, sentence, tmp_path, monkeypatch, capsys):
-    if arguments:
-        with monkeypatch.context() as patch:
-            patch.setattr(demo, "train_sft_stage", interrupted)
-            assert run(tmp_path) == 130
-        capsys.readouterr()
-    assert run(tmp_path, "--resume", *arguments) == 1
+def test_another_run_cannot_go_on_in_this_folder(arguments, sentence, undisturbed, capsys):
+    assert run(undisturbed, "--resume", *arguments) == 1
     said = capsys.readouterr().err
     assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
 
@@ -267,20 +233,3 @@ def test_an_evaluation_that_decodes_all_at_once_passes():
         for case in cases_of(lesson, "evaluate_policy"):
             verdict = case.run()
             assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"
-
-
-def test_an_earlier_demo_is_moved_and_the_last_three_are_kept(tmp_path):
-    """At its default place the demo starts afresh by itself, and removes what it has listed, nothing else."""
-    said: list[str] = []
-    for number in range(5):
-        out = tmp_path / "demo"
-        output.prepare_output(out)
-        (out / "summary.json").write_text(str(number))
-        output.seal(out)
-        if number == 0:
-            (out / "diary.txt").write_text("mine")
-        output.make_room(out, said.append)
-    assert len(said) == 5 and not (tmp_path / "demo").exists()
-    kept = sorted(tmp_path.glob("demo-*"))
-    assert [file.read_text() for folder in kept if (file := folder / "summary.json").is_file()] == ["2", "3", "4"]
-    assert [file.read_text() for file in tmp_path.rglob("diary.txt")] == ["mine"]

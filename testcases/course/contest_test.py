@@ -200,7 +200,7 @@ def test_without_a_record_the_command_says_what_to_do(text, monkeypatch, tmp_pat
         pytest.param(
             ["--out", f"{__file__}/a"], "expected OUT to be a folder that can be written, got", id="in-a-file"
         ),
-        pytest.param(["--out", ""], "expected OUT to be a folder of the run's own", id="none"),
+        pytest.param(["--out", ""], "expected OUT to be a new or an empty folder, got .", id="none"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence, capsys):

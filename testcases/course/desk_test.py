@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import inf, nan  # noqa: F401 (what a snippet may name)
 
-from solutions.demo.comparison import comparison, reference_runs
 from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body, solved_folder
 from testcases.harness.catalog import ROOT
 from testcases.harness.execution import Outcome, capture, identical
@@ -144,13 +143,6 @@ def test_floats_keep_their_point_and_a_bar_is_no_print():
     assert printed.getvalue() == "one\ntwo\n"
     lines = printed_lines(Outcome(printed="line\n" * 90, printed_length=450))
     assert len(lines) == SCREEN + 2 and lines[-1] == "    ... cut: 450 characters in all; pytest -s shows them"
-
-
-def test_a_run_stands_beside_the_references_of_its_seed():
-    table = comparison({"preset": "tiny", **reference_runs("tiny")[3]})
-    assert table is not None and comparison({"preset": "gpt2"}) is None
-    cells = {column.header: list(column.cells) for column in table.columns}
-    assert cells["yours"] == cells["reference, seed 3"] and cells["reference, ten seeds"][1] == "0.83 to 0.90"
 
 
 @pytest.mark.parametrize("damage, says", [("", "is missing"), ("def (", "cannot be loaded (SyntaxError: ")])

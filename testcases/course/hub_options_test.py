@@ -7,11 +7,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from ppo_by_hand.core.rows import Encoded
-from ppo_by_hand.core.written import MANIFEST
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import prompts as hub_prompts
 from ppo_by_hand.hub.options import HubOptions, parse_settings, split_settings
-from solutions.demo import hub_actor_critic, hub_evaluation
+from solutions.demo import hub_actor_critic
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, SET, causal, classifier, run, save, tokenizer
 
@@ -100,8 +99,8 @@ def test_a_critic_that_starts_from_the_reward_model_gives_its_scores(tmp_path, l
     ids = words("the cat", return_tensors="pt").input_ids
     value = critic(ids, torch.ones_like(ids, dtype=torch.bool))[0, -1]
     torch.testing.assert_close(value, reward(ids).logits[0, 0], rtol=0, atol=1e-6)
-    for value in ("reward", source):
-        assert run(tmp_path, llama, source, more=("--value", value, "--overwrite")) == 0
+    for number, value in enumerate(("reward", source)):
+        assert run(tmp_path, llama, source, more=("--value", value, "--out", str(tmp_path / str(number)))) == 0
 
 
 def test_the_critic_cannot_start_from_a_function(tmp_path, llama, capsys):
@@ -129,7 +128,7 @@ def test_a_reward_function_gets_the_columns_that_it_names(tmp_path, gpt2, monkey
     rows = {row for prompts, answer, weight, _ in CALLS for row in zip(prompts, answer, weight, strict=True)}
     assert rows == {("the cat", "a", 2), ("a dog", "b", 3)} and {call[3] for call in CALLS} == {"plain"}
     CALLS.clear()
-    assert run(tmp_path, gpt2, "with_all", lines=ROWS, name="p.jsonl", more=("--overwrite",)) == 0
+    assert run(tmp_path, gpt2, "with_all", lines=ROWS, name="p.jsonl", more=("--out", str(tmp_path / "all"))) == 0
     assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
 
 
@@ -181,31 +180,19 @@ def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, 
     assert {line["score_std"] for line in logged(tmp_path)} == {0.0}
     assert logged(tmp_path)[0]["return_std"] > 100
     capsys.readouterr()
-    assert run(tmp_path, gpt2, "large", more=("--set", f"{SET} clip_score=5", "--overwrite")) == 0
-    assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {1.0}
+    more = ("--set", f"{SET} clip_score=5", "--out", str(tmp_path / "clipped" / "out"))
+    assert run(tmp_path, gpt2, "large", more=more) == 0
+    assert {line["score_clip_fraction"] for line in logged(tmp_path / "clipped")} == {1.0}
     assert "100% of the scores were clipped to +- clip_score" in capsys.readouterr().err
 
 
-def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2, monkeypatch, capsys):
+def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2):
     settings = f"{SET} num_updates=7 num_minibatches=2"
-    monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
-    assert run(tmp_path, gpt2, "flaky", more=("--set", settings)) == 1
-    monkeypatch.setattr(here, "flaky", here.likes_a)
-    capsys.readouterr()
-    for change in ("kl_coef=0.2", "dtype=auto"):
-        assert run(tmp_path, gpt2, "flaky", more=("--set", f"{settings} {change}", "--resume")) == 1
-        assert "expected the settings of the unfinished run" in capsys.readouterr().err
+    assert run(tmp_path, gpt2, more=("--set", settings)) == 0
+    before = logged(tmp_path)
     more = ("--set", settings.replace("7", "9") + " micro_rollout_batch_size=1", "--resume")
-    assert run(tmp_path, gpt2, "flaky", more=more) == 0
-    assert len(logged(tmp_path)) == 9
-    before, kept = logged(tmp_path), sorted(path.name for path in (tmp_path / "out" / "finished").rglob("*"))
-    assert kept == ["journal.json", "ppo", "trainer.pt", "update-000009"]
-    capsys.readouterr()
-    assert run(tmp_path, gpt2, "flaky", more=more) == 1
-    assert "expected more updates than the 9 of the finished run in" in capsys.readouterr().err
-    assert run(tmp_path, gpt2, "flaky", more=(*more[:1], more[1].replace("9", "10"), "--resume")) == 0
-    assert logged(tmp_path)[:9] == before and len(logged(tmp_path)) == 10
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {"policy", "log", "finished", MANIFEST}
+    assert run(tmp_path, gpt2, more=more) == 0
+    assert logged(tmp_path)[:7] == before and len(logged(tmp_path)) == 9
 
 
 @pytest.mark.parametrize(
@@ -249,74 +236,3 @@ def test_a_value_with_a_blank_is_quoted():
     assert parse_settings("value='my model' kl_coef=1") == {"value": "my model", "kl_coef": 1}
     chosen, options = split_settings("value='my model'")
     assert options.value == "my model" and chosen["clip_score"] is None
-
-
-def held_out(tmp_path, *lines: str) -> str:
-    (tmp_path / "held_out.txt").write_text("\n".join(lines) + "\n")
-    return f"{SETTINGS} num_updates=4 eval_every=2 eval_prompts='{tmp_path / 'held_out.txt'}'"
-
-
-def test_held_out_prompts_are_scored_shown_and_choose_the_best_policy(tmp_path, gpt2, monkeypatch, capsys):
-    seen = []
-
-    def by_update(prompts, responses):
-        seen.append((tuple(prompts), tuple(responses)))
-        return [float(len(seen))] * len(responses)
-
-    monkeypatch.setattr(here, "by_update", by_update, raising=False)
-    assert run(tmp_path, gpt2, "by_update", more=("--set", held_out(tmp_path, "the", "dog", "cat"))) == 0
-    out = tmp_path / "out"
-    found = [json.loads(line) for line in (out / "log" / "evaluations.jsonl").read_text().splitlines()]
-    assert [one["update"] for one in found] == [0, 2, 4]
-    assert [one["score"] for one in found] == pytest.approx([(1 + 1 + 2) / 3, (5 + 5 + 6) / 3, (9 + 9 + 10) / 3])
-    table = (out / "samples" / "update-000002.md").read_text().splitlines()
-    assert len(table) == 5 and table[2].startswith("| 5.00 | the | ")
-    assert hub_evaluation._cell("a | b\n c") == "a \\| b c"
-    assert "update 4: held-out score 9.33, the best so far" in capsys.readouterr().out
-    best, last = (AutoModelForCausalLM.from_pretrained(out / name) for name in ("best", "policy"))
-    assert all(torch.equal(one, two) for one, two in zip(best.parameters(), last.parameters(), strict=True))
-
-
-def test_an_evaluation_changes_nothing_in_the_training_and_a_resumed_run_repeats_it(tmp_path, gpt2, monkeypatch):
-    def fails(prompts, responses):
-        return here.raises(prompts, responses) if len(CALLS) > 9 else scored(prompts, responses)
-
-    def scored(prompts, responses):
-        CALLS.append((prompts, responses))
-        return here.draws(prompts, responses)
-
-    monkeypatch.setattr(here, "scored", scored, raising=False)
-    settings = held_out(tmp_path, "dog", "cat").replace("num_updates=4", "num_updates=7") + " lora_rank=2"
-    without = settings[: settings.index(" eval_every")] + " lora_rank=2"
-    weights = []
-    for name, chosen in (("with", settings), ("without", without), ("resumed", settings)):
-        (tmp_path / name).mkdir()
-        more = ("--set", chosen)
-        if name == "resumed":
-            CALLS.clear()
-            monkeypatch.setattr(here, "scored", fails)
-            assert run(tmp_path / name, gpt2, "scored", more=more) == 1
-            monkeypatch.setattr(here, "scored", scored)
-            more = (*more, "--resume")
-        assert run(tmp_path / name, gpt2, "scored", more=more) == 0
-        weights.append((tmp_path / name / "out" / "policy" / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1] == weights[2]
-    found = [(tmp_path / name / "out" / "log" / "evaluations.jsonl").read_text() for name in ("with", "resumed")]
-    assert found[0] == found[1] and found[0].count("\n") == 5
-    best = [(tmp_path / name / "out" / "best" / "model.safetensors").read_bytes() for name in ("with", "resumed")]
-    assert best[0] == best[1]
-
-
-def test_a_tracker_of_accelerate_gets_every_metric(tmp_path, gpt2):
-    assert run(tmp_path, gpt2, more=("--set", f"{SET} tracker=tensorboard")) == 0
-    files = list((tmp_path / "out" / "log" / "ppo-by-hand").rglob("events*"))
-    assert any(b"tokens_per_second" in file.read_bytes() for file in files)
-    own = [file for file in (tmp_path / "out" / "log").glob("events*")]
-    assert all(b"tokens_per_second" in file.read_bytes() for file in own) and own
-
-
-@pytest.mark.parametrize("tracker, fix", [("wandb", "pip install wandb"), ("nothing", "leave it out")])
-def test_a_tracker_that_is_not_installed_is_one_sentence(tracker, fix, monkeypatch):
-    monkeypatch.setattr("accelerate.tracking.get_available_trackers", lambda: [])
-    with pytest.raises(ValueError, match=f"expected tracker to be installed.*got '{tracker}'; {fix}"):
-        HubOptions(tracker=tracker)

@@ -4,7 +4,8 @@ kind, and every bad input."""
 import errno
 import os
 import random
-import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,17 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification
 
 from ppo_by_hand import __main__ as library
-from ppo_by_hand.core import written
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import prompts as hub_prompts
 from ppo_by_hand.hub import rewards as hub_rewards
-from solutions.demo import hub, output
-from solutions.lesson09_ppo_trainer import make_scorer
+from solutions.demo import folder, hub
+from solutions.lesson09_ppo_trainer import PPOTrainer, make_scorer
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, likes_a, run, save, tokenizer
 from testcases.harness import named_cases
+from testcases.harness.catalog import ROOT
+
+SETTINGS = f"{SET} learning_rate=0.01"
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +49,7 @@ def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
     assert words.get_vocab() == tokenizer().get_vocab() and words.chat_template == (TEMPLATE if chat else None)
     assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"the cat", "where is it ?"}
     out = tmp_path / "out"
-    assert {one.name for one in out.iterdir()} == {"policy", "log", "finished", written.MANIFEST}
+    assert {one.name for one in out.iterdir()} == {"policy", "log", "checkpoints", "run.json"}
     assert len((out / "log" / "metrics.jsonl").read_text().splitlines()) == 2
 
 
@@ -177,16 +180,15 @@ BAD = {
     "open-quote": ({"more": ("--set", "value='a")}, "expected SET to close each quote"),
     "too-large-for-a-float": ({"more": ("--set", f"kl_horizon={10**400}")}, "expected kl_horizon in [1"),
     "no-zero-before-the-point": ({"more": ("--set", "kl_coef=.1")}, "and 0.5 for .5"),
-    "held-out": ({"more": ("--set", f"{SET} eval_prompts=no.txt")}, "expected eval_prompts to be a"),
     "value": ({"more": ("--value", "no/value")}, "expected VALUE to be a folder"),
     "null": ({"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON"),
     "seed": ({"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
-    "no-out": ({"more": ("--out", "")}, "got the working directory"),
+    "no-out": ({"more": ("--out", "")}, "expected OUT to be a new or an empty folder, got ."),
     "another-preset": ({"more": ("--preset", "tiny")}, "with PRESET=hub only"),
     "unknown-setting": ({"more": ("--set", "lr=1")}, "got 'lr'; the closest one is "),
     "type": ({"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'"),
     "out-of-range": ({"more": ("--set", "kl_coef=-1")}, "kl_coef"),
-    "nothing-to-resume": ({"more": ("--resume",)}, "expected an unfinished run"),
+    "nothing-to-resume": ({"more": ("--resume",)}, "expected a checkpoint in"),
 }
 BAD_MODELS = {
     "reward-model-without-trained-head": (
@@ -259,66 +261,62 @@ def test_characters_that_json_allows_do_not_end_a_line(tmp_path, gpt2):
     assert [prompt.text for prompt in hub_prompts.read_prompts(file)] == ["a\u2028b", "c"]
 
 
-def test_what_a_run_reads_is_not_cleared(tmp_path, capsys):
-    mine = causal(tmp_path / "out" / "policy")
-    assert run(tmp_path, mine) == 1
-    assert "expected results to go elsewhere than what is read" in capsys.readouterr().err
-    assert (Path(mine) / "model.safetensors").is_file()
+def contents(out: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
 
 
-def test_a_file_in_the_place_of_a_result_is_said_before_the_training(tmp_path, gpt2, capsys):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "policy").touch()
-    assert run(tmp_path, gpt2) == 1
-    assert "policy to be a folder of an earlier run, got a file or a link" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("more", [(), ("--resume",), ("--overwrite",)], ids=["plain", "resume", "overwrite"])
-def test_a_folder_with_files_of_the_user_is_refused_and_left_as_it_was(tmp_path, gpt2, more, capsys):
-    mine = {tmp_path / "out" / name / "mine.txt": name for name in ("log", "samples", "policy", "best", "data")}
-    for file, text in mine.items():
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
+@pytest.mark.parametrize("more", [(), ("--resume",)], ids=["plain", "resume"])
+@pytest.mark.parametrize("mine", ["notes.txt", "policy/model.safetensors", "log/metrics.jsonl", "checkpoints/a.txt"])
+def test_a_folder_with_files_of_the_user_is_refused_and_left_as_it_was(tmp_path, gpt2, mine, more, capsys):
+    file = tmp_path / "out" / mine
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
     assert run(tmp_path, gpt2, more=more) == 1
     said = capsys.readouterr().err
-    assert "expected an unfinished run in" in said or "expected OUT to be a new or an empty folder, got" in said
-    assert {file: file.read_text() for file in (tmp_path / "out").rglob("*") if file.is_file()} == mine
+    assert ("expected a checkpoint in" if more else "expected OUT to be a new or an empty folder, got") in said
+    assert contents(tmp_path / "out") == {file: b"mine"} and "go on with" not in said
 
 
-def test_a_run_is_refused_until_it_may_be_overwritten_and_then_nothing_of_the_user_is_lost(tmp_path, gpt2, capsys):
-    out = tmp_path / "out"
+def test_a_second_run_is_refused_until_it_goes_on_with_the_first(tmp_path, gpt2, capsys):
     assert run(tmp_path, gpt2) == 0
-    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    before = contents(tmp_path / "out")
     assert run(tmp_path, gpt2) == 1
-    assert "--resume (RESUME=1) goes on with it, --overwrite (OVERWRITE=1)" in capsys.readouterr().err
-    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
-    for name in ("policy/other_weights.bin", "log/notes.txt", "diary.txt"):
-        (out / name).write_text(name)
-    (out / "log/metrics.jsonl").write_text("changed by hand")
-    assert run(tmp_path, gpt2, more=("--overwrite",)) == 0
-    assert "3 files that no run has written as they were are now in" in capsys.readouterr().out
-    (kept,) = out.glob("kept-*")
-    moved = {file.relative_to(kept).as_posix(): file.read_text() for file in kept.rglob("*") if file.is_file()}
-    names = {name: name for name in ("policy/other_weights.bin", "log/notes.txt")}
-    assert moved == {**names, "log/metrics.jsonl": "changed by hand"}
-    assert (out / "diary.txt").read_text() == "diary.txt"
-    again = {file: file.read_bytes() for file in before if file.suffix in (".safetensors", ".jsonl")}
-    assert again == {file: before[file] for file in again}
+    assert "choose another, or go on with the run in it: RESUME=1 (--resume)" in capsys.readouterr().err
+    assert contents(tmp_path / "out") == before
+    (tmp_path / "out" / "policy" / "notes.txt").write_text("mine")
+    assert run(tmp_path, gpt2, more=("--set", SET.replace("num_updates=2", "num_updates=3"), "--resume")) == 0
+    after = contents(tmp_path / "out")
+    assert before.keys() < after.keys() and after[tmp_path / "out" / "policy" / "notes.txt"] == b"mine"
 
 
-def test_a_run_of_an_older_version_is_refused_until_it_is_adopted(tmp_path, gpt2, capsys):
-    out = tmp_path / "out"
-    assert run(tmp_path, gpt2) == 0
-    (out / written.MANIFEST).unlink()
-    (out / "log" / "notes.txt").write_text("mine")
-    for more in ((), ("--resume",), ("--overwrite",)):
-        assert run(tmp_path, gpt2, more=more) == 1
-        assert f"python -m ppo_by_hand adopt {out}" in capsys.readouterr().err
-    assert library.main(["adopt", str(out)]) == 0
-    assert "nothing else in" in (said := capsys.readouterr().out) and "notes.txt" not in said
-    assert library.main(["adopt", str(out)]) == 1
-    assert run(tmp_path, gpt2, more=("--overwrite",)) == 0
-    assert [file.read_text() for file in out.glob("kept-*/log/notes.txt")] == ["mine"]
+REWARD = """
+import os, signal
+calls = 0
+def longest(prompts, responses):
+    global calls
+    calls += 1
+    if calls == 8 and os.path.exists("kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return [float(len(response)) for response in responses]
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path, gpt2, monkeypatch):
+    (tmp_path / "killing_reward.py").write_text(REWARD)
+    (tmp_path / "prompts.txt").write_text("the cat\nwhere is it ?\na dog\n")
+    (tmp_path / "kill").touch()
+    given = ["train", "--policy", gpt2, "--reward", "killing_reward:longest", "--prompts", "prompts.txt"]
+    given += ["--set", f"{SETTINGS} num_updates=9", "--out"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "ppo_by_hand", *given, "killed"]
+    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False).returncode == -9
+    (tmp_path / "kill").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert not Path("killed/policy").exists()
+    assert library.main([*given, "killed", "--resume"]) == 0 == library.main([*given, "alone"])
+    for file in ("policy/model.safetensors", "log/metrics.jsonl"):
+        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "alone" / file).read_bytes()
 
 
 def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
@@ -336,15 +334,9 @@ def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, c
     monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
     assert run(tmp_path, gpt2, "flaky", more=settings) == 1
     said = capsys.readouterr().err
-    assert "raised KeyError" in said and "the newest checkpoint is" in said and "update-000005" in said
-    assert "add RESUME=1" in said
+    assert "raised KeyError" in said and "to go on from the last checkpoint, add RESUME=1" in said
     monkeypatch.setattr(here, "flaky", likes_a)
     assert run(tmp_path, gpt2, "flaky", more=(*settings, "--resume")) == 0
-    resumed = (tmp_path / "out" / "policy" / "model.safetensors").read_bytes()
-    again = tmp_path / "again"
-    again.mkdir()
-    assert run(again, gpt2, "flaky", more=settings) == 0
-    assert (again / "out" / "policy" / "model.safetensors").read_bytes() == resumed
 
 
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monkeypatch):
@@ -353,10 +345,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(tmp_path, gpt2, capsys, monke
 
     monkeypatch.setattr(here, "pressed", pressed, raising=False)
     assert run(tmp_path, gpt2, "pressed") == 130
-    assert "stopped by Ctrl-C; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
-    monkeypatch.setattr(hub, "load_policy", pressed)
-    assert run(tmp_path, gpt2, "pressed", more=("--out", str(tmp_path / "other"))) == 130
-    assert "stopped by Ctrl-C; nothing had begun" in capsys.readouterr().err
+    assert "stopped by Ctrl-C; there is no checkpoint yet, so start again" in capsys.readouterr().err
 
 
 def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
@@ -368,72 +357,73 @@ def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
     assert not (tmp_path / "out" / "policy").exists()
 
 
-def test_a_check_of_stop_on_ends_a_run_with_its_own_exit_code_and_may_change(tmp_path, gpt2, capsys):
+def test_a_check_of_stop_on_ends_a_run_with_its_own_exit_code(tmp_path, gpt2, capsys):
     settings = f"{SET} learning_rate=1 warmup_updates=0 num_epochs=3 num_updates=3"
     assert run(tmp_path, gpt2, more=("--set", f"{settings} stop_on=stop_rate,clip")) == 3
     assert '(stop_on has "' in capsys.readouterr().err
-    assert run(tmp_path, gpt2, more=("--set", settings, "--resume")) == 0
 
 
-def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path, gpt2, capsys, monkeypatch):
-    def preempted(prompts, responses):
-        os.kill(os.getpid(), signal.SIGTERM)
-        return likes_a(prompts, responses)
-
-    monkeypatch.setattr(here, "preempted", preempted, raising=False)
-    before = signal.getsignal(signal.SIGTERM)
-    assert run(tmp_path, gpt2, "preempted") == 143
-    assert "stopped by SIGTERM; there is no checkpoint yet; to go on, add RESUME=1" in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGTERM) == before
+OTHERS = {
+    "another-seed": ({"more": ("--seed", "1")}, "got SEED 1 where it has 0"),
+    "another-reward": ({"reward": "draws"}, "got REWARD 'testcases.course.hub:draws' where it has"),
+    "other-prompts": ({"lines": ("a dog",)}, "got PROMPTS 'prompts.txt ("),
+    "another-dtype": ({"more": ("--set", f"{SET} frozen_dtype=float32")}, "got frozen_dtype 'float32' where it has"),
+    "another-setting": ({"more": ("--set", f"{SET} kl_coef=0.2")}, "same settings, got kl_coef 0.05"),
+    "fewer-updates": ({"more": ("--set", f"{SET} num_updates=1")}, "expected num_updates to be at least the 2"),
+}
 
 
-def test_another_policy_cannot_go_on_with_a_run(tmp_path, gpt2, capsys):
-    assert run(tmp_path, gpt2, "nan") == 1
-    capsys.readouterr()
-    assert run(tmp_path, causal(tmp_path / "other"), "nan", more=("--resume",)) == 1
-    assert "expected the settings of the unfinished run in" in capsys.readouterr().err
+@named_cases("given, sentence", OTHERS)
+def test_another_run_cannot_go_on_with_this_one(given, sentence, finished, tmp_path, capsys):
+    policy, place = finished
+    more = given.get("more", ())
+    assert run(tmp_path, policy, **{**given, "more": (*more, "--out", str(place / "out"), "--resume")}) == 1
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[str, Path]:
+    """A policy, and the folder of a run of it."""
+    place = tmp_path_factory.mktemp("finished")
+    policy = causal(place / "policy")
+    assert run(place, policy) == 0
+    return policy, place
 
 
 def test_other_weights_in_the_same_folder_cannot_go_on_with_a_run(tmp_path, capsys):
     source = causal(tmp_path / "policy")
-    assert run(tmp_path, source, "nan") == 1
+    assert run(tmp_path, source) == 0
     changed(source, Path(source), lambda model: model.transformer.wte.weight.mul_(1.001))
     capsys.readouterr()
-    assert run(tmp_path, source, "nan", more=("--resume",)) == 1
+    assert run(tmp_path, source, more=("--resume",)) == 1
     assert "got POLICY '" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
-def test_a_damaged_journal_is_one_sentence(content, tmp_path, gpt2, capsys):
-    assert run(tmp_path, gpt2, "nan") == 1
-    (tmp_path / "out" / "unfinished" / "journal.json").write_text(content)
+@pytest.mark.parametrize("content", ["", "{", "[1]", "3"])
+def test_a_damaged_record_of_the_run_is_one_sentence(content, tmp_path, gpt2, capsys):
+    assert run(tmp_path, gpt2) == 0
+    (tmp_path / "out" / "run.json").write_text(content)
     capsys.readouterr()
-    assert run(tmp_path, gpt2, "nan", more=("--resume",)) == 1
+    assert run(tmp_path, gpt2, more=("--resume",)) == 1
     said = capsys.readouterr().err
-    assert "journal.json as a run has written it, got a damaged file" in said and said.count("\n") == 1
+    assert said.startswith("error: expected") and "run.json" in said and said.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
-def test_a_full_disk_leaves_no_half_policy(tmp_path, gpt2, capsys, monkeypatch):
-
+def test_a_full_disk_is_one_sentence(tmp_path, gpt2, capsys, monkeypatch):
     class Full:
         def save_pretrained(self, folder: Path) -> None:
-            folder.mkdir()
             with open("/dev/full", "w") as file:
                 file.write("weights")
 
-    monkeypatch.setattr(hub, "save_model", lambda model, words, folder: output.save_model(Full(), words, folder))
+    monkeypatch.setattr(hub, "save_model", lambda model, words, place: folder.save_model(Full(), words, place))
     assert run(tmp_path, gpt2) == 1
     said = capsys.readouterr().err
-    assert "expected room for a model in" in said and "No space left" in said and "the newest checkpoint is" in said
-    assert {one.name for one in (tmp_path / "out").iterdir()} == {"log", "unfinished", written.MANIFEST}
-    with monkeypatch.context() as patch:  # so full that the list of files cannot be written either
-        patch.setattr(output.Written, "record", no_room)
-        assert run(tmp_path, gpt2, more=("--resume",)) == 1
-    assert "expected room for a model in" in capsys.readouterr().err
-    monkeypatch.setattr(hub, "_open_journal", no_room)
-    assert run(tmp_path, gpt2) == 1
-    assert "expected to read and write in" in (said := capsys.readouterr().err) and "add RESUME=1" in said
+    assert "expected room for a model in" in said and "No space left" in said and "add RESUME=1" in said
+    monkeypatch.setattr(PPOTrainer, "train", no_room)
+    assert run(tmp_path, gpt2, more=("--out", str(tmp_path / "other"))) == 1
+    assert f"expected to read and write in {tmp_path / 'other'}, got: [Errno 28]" in capsys.readouterr().err
 
 
 def no_room(*_):

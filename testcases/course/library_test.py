@@ -88,7 +88,7 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
         "README.md"
     }
     hub_parts = [path.name for path in (ROOT / "solutions" / "demo").glob("hub*.py")]
-    wanted |= {f"demo/{name}" for name in ("__init__.py", "journal.py", "output.py", *hub_parts)}
+    wanted |= {f"demo/{name}" for name in ("__init__.py", "folder.py", *hub_parts)}
     assert {name.removeprefix("ppo_by_hand/") for name in names} == wanted and len(names) == len(wanted)
 
 

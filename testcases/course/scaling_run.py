@@ -194,7 +194,7 @@ def split(kind: str, folder: Path) -> None:
     every = trainer.processes.collect([answer])
     if trainer.processes.is_first:
         torch.save(every, folder / f"{kind}-{count}.pt")
-    hub(folder, f"out-{count}", f" micro_batch_size=null eval_every=1 eval_prompts={folder / 'prompts.txt'}")
+    hub(folder, f"out-{count}", " micro_batch_size=null")
 
 
 def failure() -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from solutions.demo import stack
+from solutions.demo import comparison, stack
 from testcases.course import students
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, regions
 from testcases.harness.catalog import lesson as read_lesson
@@ -215,20 +215,22 @@ def modules_of(function: Any) -> set[str]:
     return {module for module in found if module}
 
 
-def test_the_verdict_knows_same_near_and_far() -> None:
-    recorded = json.loads(stack.RECORDED.read_text("utf-8"))
-    assert [run["seed"] for run in recorded["runs"]] == list(range(10))
-    run = {"preset": "tiny", **recorded["runs"][3]}
-    assert "to the last digit" in stack.verdict({**run, "seconds": {"total": 1.0}})
+def test_a_run_stands_beside_the_references_and_the_verdict_knows_same_near_and_far() -> None:
+    runs = comparison.reference_runs("tiny")
+    assert [run["seed"] for run in runs] == list(range(10)) and comparison.reference_runs("small") == []
+    run = {"preset": "tiny", "seconds": {"total": 1.0}, **runs[3]}
+    table = comparison.comparison(run, runs)
+    cells = {column.header: list(column.cells) for column in table.columns}
+    assert cells["yours"] == cells["reference, seed 3"] and cells["reference, ten seeds"][1] == "0.83 to 0.90"
+    assert "to the last digit" in comparison.verdict(run, runs)
     near = {**run, "ppo": {**run["ppo"], "proxy": run["ppo"]["proxy"] + 1e-6}}
-    assert "landed within the range" in stack.verdict(near)
-    far = {**run, "ppo": {**run["ppo"], "gold": 1.0}}
-    assert "landed outside the range" in stack.verdict(far) and "ppo gold 1.00 (1.8" in stack.verdict(far)
-    assert stack.verdict({**run, "preset": "small"}) is None
+    assert "landed within the range" in comparison.verdict(near, runs)
+    far = comparison.verdict({**run, "ppo": {**run["ppo"], "gold": 1.0}}, runs)
+    assert "landed outside the range" in far and "ppo gold 1.00 (1.8" in far
 
 
 def test_the_page_of_measured_numbers_shows_the_recorded_seeds() -> None:
     text = (ROOT / "book/pages/benchmarks.md").read_text("utf-8")
-    for run in json.loads(stack.RECORDED.read_text("utf-8"))["runs"]:
+    for run in comparison.reference_runs("tiny"):
         gold = f"{run['sft']['gold']:.2f} | {run['ppo']['gold']:.2f}"
         assert f"| {run['seed']} | {run['reward_model']['accuracy']:.3f} | {gold} |" in text

@@ -23,7 +23,7 @@ POCKET = dataclasses.replace(
     demonstrations=2048,
     preference_pairs=256,
     held_out_pairs=16,
-    ppo_updates=3,
+    ppo_updates=7,
     ppo_batch_size=8,
     evaluation_responses=16,
 )

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import signal
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from accelerate.optimizer import AcceleratedOptimizer
 
 from ppo_by_hand.core import checks
 from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
-from solutions.demo import journal
+from solutions.demo import folder
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
@@ -139,7 +140,7 @@ def test_the_page_names_what_stops_a_run():
     table = page[page.index("| `stop_on` |") :].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE)[1:] == [*checks.BY_NAME]
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
-    assert codes == {journal.FINE, journal.WRONG, 2, journal.STOPPED, journal.CTRL_C, journal.TERMINATED}
+    assert codes == {folder.FINE, folder.WRONG, 2, folder.STOPPED, folder.CTRL_C, 128 + signal.SIGTERM}
 
 
 def test_the_log_writes_valid_json_and_ends_a_run_of_nan(tmp_path, capsys):
