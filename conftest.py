@@ -29,10 +29,10 @@ from testcases.harness.catalog import (  # noqa: E402
     lesson_of,
 )
 from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
-from testcases.harness.report import CheckFailed, NotStarted, Waiting  # noqa: E402
+from testcases.harness.report import CheckFailed, NotStarted, Waiting, with_first_line  # noqa: E402
 from testcases.harness.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
 from testcases.harness.student.watching import Stops, place  # noqa: E402
-from testcases.harness.suite import keep_what_is_loaded  # noqa: E402
+from testcases.harness.suite import if_right, keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -219,6 +219,7 @@ class _Run:
         elif isinstance(error, AssertionError):
             verdict.kind = error.kind if isinstance(error, CheckFailed) else WRONG
             verdict.cause = getattr(error, "cause", None) or ""
+            verdict.if_right = if_right(item.nodeid, error)
             report.sections = []
             if share := getattr(error, "share", 0.0):
                 verdict.result = Result("partly", share)
@@ -305,6 +306,7 @@ class _Run:
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         """One or two failures of each exercise in full, the others counted; then the bars."""
         failed = terminalreporter.stats.get("failed", [])
+        self._say_what_is_right(failed)
         is_one = len({lesson_of(function) for function in self.results}) == 1
         later = [report for report in failed if not is_one and verdict_of(report).cause.endswith(HANDED_OUT)]
         shown, hidden = _first_of_each([report for report in failed if report not in later])
@@ -329,6 +331,18 @@ class _Run:
             terminalreporter.write_line(f"{lesson}: handed out broken, and not repaired yet; it is that lesson's work")
         self._write_bars(terminalreporter)
         return result
+
+    def _say_what_is_right(self, failed: list[Any]) -> None:
+        """A failure of the advanced suite says first that the formula is right, where all of the basic suite has passed
+        in this run, or in an earlier one of the same code."""
+        known = {**(progress.so_far() if self.subject == "tutorial" else {}), **self.results}
+        for report in failed:
+            entry, said = entry_of(report.nodeid), verdict_of(report).if_right
+            if not said or entry is None or entry.is_basic or not isinstance(report.longrepr, str):
+                continue
+            own = [one for one in entries(entry.lesson) if one.exercise == entry.exercise and one.is_basic]
+            if all(progress.status(one, known) == "passed" for one in own):
+                report.longrepr = with_first_line(said, report.longrepr)
 
     def _take_back_what_is_not_earned(self, state: dict[str, dict[str, Result]]) -> list[str]:
         """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind

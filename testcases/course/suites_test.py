@@ -16,27 +16,29 @@ from testcases.course.students import reference
 from testcases.harness.catalog import TUTORIAL, course_lessons, entries, headings, lesson_names, suites
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.diagnosis import Explanation
-from testcases.harness.execution import Evaluator, solutions
+from testcases.harness.execution import Evaluator, Request, solutions
 from testcases.harness.oracle import (
     Change,
     NamedChange,
+    PublishedAnswer,
     RightAnswer,
     WrongAnswer,
+    published_answers,
     region_text,
     right_answers,
     suspects,
     with_change,
     wrong_answers,
 )
-from testcases.harness.report import MAX_LINES, CheckFailed, NotStarted, same_outcome
-from testcases.harness.suite import Case, Engine, cases, cases_of, recorded, survivors, version
+from testcases.harness.report import MAX_LINES, CheckFailed, NotStarted, first_difference, same_outcome
+from testcases.harness.suite import Case, Engine, cases, cases_of, not_earned, plain, recorded, survivors, version
 
 MUTANTS = 20
 """Of a lesson, in each run; python -m testcases.harness.suite.mutation_check 4 tries all of lesson 4."""
 LESSONS = [name for name in lesson_names() if suites(name)]
 
 
-def _row(lesson: str, exercise: str, *what: WrongAnswer | RightAnswer):
+def _row(lesson: str, exercise: str, *what: NamedChange):
     """One row of a table of tests. Those of an exercise share what its wrong answers give: one process runs them."""
     name = "-".join([read_lesson(lesson).short, exercise, *(change.name for change in what)])
     marks = [pytest.mark.xdist_group(f"{lesson}-{exercise}")]
@@ -47,6 +49,7 @@ def _row(lesson: str, exercise: str, *what: WrongAnswer | RightAnswer):
 
 EXERCISES = [_row(lesson, exercise) for lesson in LESSONS for exercise in read_lesson(lesson).exercises]
 WRONG = [_row(lesson, wrong.exercise, wrong) for lesson in LESSONS for wrong in wrong_answers(lesson)]
+PUBLISHED = [_row(lesson, one.exercise, one) for lesson in LESSONS for one in published_answers(lesson)]
 RIGHT = [_row(lesson, right.exercise, right) for lesson in LESSONS for right in right_answers(lesson)]
 
 
@@ -99,21 +102,49 @@ def test_right_answers_differ_from_the_reference_and_each_other(lesson: str, exe
             assert other == right.name, f"{right.name} is {other} but for names and layout"
 
 
+@pytest.mark.parametrize("lesson, published", PUBLISHED)
+def test_published_formula_earns_all_basic_points(lesson: str, published: PublishedAnswer):
+    """It passes the basic suite, and five times, on fresh plain examples, each of these tests is found to be earned."""
+    engine = Engine(with_change(lesson, published), reference=reference())
+    chosen = [case for case in cases_of(lesson, published.exercise) if case.entry.is_basic]
+    for engine.seed in range(5):
+        passed: dict[str, list[Request]] = {}
+        with engine.active():
+            for case in chosen:
+                engine.begin_test()
+                verdict = case.run()
+                assert verdict is None, f"{case.node}[{case.label}] with seed {engine.seed}\n{verdict}"
+                passed.setdefault(case.node, []).extend(engine.answered)
+            assert not not_earned(engine, lesson, published.exercise, passed), f"with seed {engine.seed}"
+            for asked in plain(engine.examples(lesson, published.exercise)):
+                right, got = reference().evaluate(asked), engine.ask(asked)
+                assert got.error is None and first_difference(right.value, got.value) is None, (asked, right, got)
+
+
 @pytest.mark.parametrize("lesson, wrong", WRONG)
-def test_basic_suite_rejects_and_names_the_wrong_answer(lesson: str, wrong: WrongAnswer):
-    named = []
+def test_a_suite_rejects_and_names_the_wrong_answer(lesson: str, wrong: WrongAnswer):
+    """The basic one, or, where it is about safety only, the advanced one."""
     explanation = partial(_OfOneChange, wrong.exercise)
     with Engine(with_change(lesson, wrong), reference=reference(), explanation=explanation).active():
-        for case in cases_of(lesson, wrong.exercise):
-            verdict = case.run() if case.entry.is_basic else None
-            if verdict is None:
-                continue
-            assert isinstance(verdict, CheckFailed), f"{case.node}[{case.label}]: {verdict!r}"
-            before_what_was_printed, *_ = str(verdict).split("\nprinted\n")
-            assert len(before_what_was_printed.splitlines()) <= MAX_LINES, str(verdict)
-            assert verdict.cause == wrong.name, f"{case.node}[{case.label}] names {verdict.cause}:\n{verdict}"
-            named.append(case.label)
-    assert named, f"no basic test of {wrong.exercise} rejects it"
+        own = cases_of(lesson, wrong.exercise)
+        assert any(_named(wrong, [case for case in own if case.entry.is_basic is kind]) for kind in (True, False)), (
+            f"no test of {wrong.exercise} rejects it"
+        )
+
+
+def _named(wrong: WrongAnswer, chosen: Iterable[Case]) -> list[str]:
+    """The cases that reject it; each names it."""
+    named = []
+    for case in chosen:
+        verdict = case.run()
+        if verdict is None:
+            continue
+        assert isinstance(verdict, CheckFailed), f"{case.node}[{case.label}]: {verdict!r}"
+        before_what_was_printed, *_ = str(verdict).split("\nprinted\n")
+        assert len(before_what_was_printed.splitlines()) <= MAX_LINES, str(verdict)
+        assert verdict.cause == wrong.name, f"{case.node}[{case.label}] names {verdict.cause}:\n{verdict}"
+        named.append(case.label)
+    return named
 
 
 @pytest.mark.slow

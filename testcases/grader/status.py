@@ -44,6 +44,9 @@ class Result:
     told: str = ""
     """The message without the cause, where it says one."""
 
+    if_right: str = ""
+    """What the message begins with if the basic suite has passed."""
+
     @property
     def score(self) -> int:
         return self.entry.points if self.status == PASSED else int(self.entry.points * self.share)

@@ -13,7 +13,7 @@ from testcases.harness.faces import face
 if TYPE_CHECKING:
     from .catalog import worth
     from .execution import Outcome, Request
-    from .oracle import Right, Wrong, edit, first, instead
+    from .oracle import Published, Right, Wrong, edit, first, instead
     from .report import CheckFailed
     from .suite import Answer, call, examples_of, named_cases, reference, request, scenario
 

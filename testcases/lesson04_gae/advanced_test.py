@@ -1,4 +1,4 @@
-"""Lesson 4, in general: identities, each held against the reference or against a slow loop written here."""
+"""Lesson 4, made safe: NaN and gaps; and in general: identities, against the reference or a slow loop written here."""
 
 import math
 
@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, named_cases, reference, worth
+from testcases.harness import call, named_cases, reference, scenario
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
+NAN = math.nan
 BOTH = pytest.mark.parametrize("part", ["advantages", "returns"])
 
 
@@ -69,7 +70,6 @@ def test_compute_gae_at_lam_0_and_1(lam, n):
     )
 
 
-@worth(2)
 def test_compute_gae_of_two_episodes_is_each_alone():
     rewards, values = normal(2, 7), normal(2, 8, seed=2)
     dones = torch.zeros(2, 7, dtype=torch.bool)
@@ -191,3 +191,104 @@ def test_compute_response_gae_counts_every_token_of_a_long_response():
     mask = [[False, *[True] * 130]]
     answer = call(compute_response_gae, [[9.0, *[1.0] * 130]], [[0.0] * 131], mask, 1.0, 1.0)
     answer.equals(advantages=[[0.0, *LEFT]], returns=[[0.0, *LEFT]])
+
+
+@named_cases("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
+def test_td_errors_ignores_the_value_behind_a_done(behind):
+    # 0 * inf is NaN: the value behind the end has to be selected away, not multiplied by 0.
+    answer = call(td_errors, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, grad_of="rewards")
+    answer.equals([1.0, -1.0]).gradient_equals(rewards=[1.0, 1.0])
+
+
+@named_cases("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
+def test_gae_ends_ignores_the_value_behind_an_end(behind):
+    answer = call(gae_ends, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, grad_of="rewards", grad_through="lam_1")
+    answer.equals(lam_0=[1.0, -1.0], lam_1=[0.5, -1.0]).gradient_equals(rewards=[1.0, 1.5])
+
+
+def test_compute_response_gae_is_built_on_compute_gae():
+    # A compute_gae that answers twice the advantages. Rows: a gap; padding; whole, with numbers of its own.
+    # [2, -2 + 0.25 * 2 = -1.5]; [2, 1 + 0.5 * 2 - 4 + 0.5 = -1.5]; 1, 3 + 0.5 - 2 + 0.25 = 1.75, 1 + 1 - 4 + 0.4375
+    call(
+        scenario("through_compute_gae", of=compute_response_gae),
+        [[1.0, NAN, 4.0], [1.0, 4.0, NAN], [1.0, 3.0, 2.0]],
+        [[4.0, NAN, 2.0], [4.0, 2.0, NAN], [4.0, 2.0, 1.0]],
+        [[True, False, True], [True, True, False], [True, True, True]],
+        0.5,
+        0.5,
+    ).equals(
+        advantages=[[-3.0, 0.0, 4.0], [-3.0, 4.0, 0.0], [-3.125, 3.5, 2.0]],
+        returns=[[1.0, 0.0, 6.0], [1.0, 6.0, 0.0], [0.875, 5.5, 3.0]],
+    )
+
+
+@named_cases(
+    "rewards, values, mask, gamma, lam, advantages, returns",
+    {
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "padding-holds-nan": (
+            [[1.0, 4.0, NAN]],
+            [[4.0, 2.0, NAN]],
+            [[True, True, False]],
+            0.5,
+            0.5,
+            [[-1.5, 2.0, 0.0]],
+            [[2.5, 4.0, 0.0]],
+        ),
+        # The tool's token is as if it were not there: the same numbers, with a hole
+        "gap-is-skipped": (
+            [[1.0, NAN, 4.0]],
+            [[4.0, NAN, 2.0]],
+            [[True, False, True]],
+            0.5,
+            0.5,
+            [[-1.5, 0.0, 2.0]],
+            [[2.5, 0.0, 4.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "gap-of-numbers-is-skipped-not-a-step": (
+            [[1.0, 7.0, 7.0, 4.0]],
+            [[4.0, 9.0, 9.0, 2.0]],
+            [[True, False, False, True]],
+            0.5,
+            0.5,
+            [[-1.5, 0.0, 0.0, 2.0]],
+            [[2.5, 0.0, 0.0, 4.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2
+        "gap-at-the-start": (
+            [[7.0, 1.0, 4.0]],
+            [[9.0, 4.0, 2.0]],
+            [[False, True, True]],
+            0.5,
+            0.5,
+            [[0.0, -1.5, 2.0]],
+            [[0.0, 2.5, 4.0]],
+        ),
+        # gamma lam = 0.25: delta 2; A 2
+        "one-token": ([[3.0, NAN]], [[1.0, NAN]], [[True, False]], 0.5, 0.5, [[2.0, 0.0]], [[3.0, 0.0]]),
+        # gamma lam = 0.25: delta 2; A 2 | no token: 0
+        "an-empty-row-is-zero": (
+            [[3.0, NAN], [NAN, NAN]],
+            [[1.0, NAN], [NAN, NAN]],
+            [[True, False], [False, False]],
+            0.5,
+            0.5,
+            [[2.0, 0.0], [0.0, 0.0]],
+            [[3.0, 0.0], [0.0, 0.0]],
+        ),
+        # gamma lam = 0.25: delta -2, 2; A -1.5, 2 | delta -2, 2; A -1.5, 2 | delta 0, 0, 1; A 0.0625, 0.25, 1
+        "keeps-rows-apart": (
+            [[1.0, 4.0, NAN], [1.0, NAN, 4.0], [0.0, 0.0, 1.0]],
+            [[4.0, 2.0, NAN], [4.0, NAN, 2.0], [0.0, 0.0, 0.0]],
+            [[True, True, False], [True, False, True], [True, True, True]],
+            0.5,
+            0.5,
+            [[-1.5, 2.0, 0.0], [-1.5, 0.0, 2.0], [0.0625, 0.25, 1.0]],
+            [[2.5, 4.0, 0.0], [2.5, 0.0, 4.0], [0.0625, 0.25, 1.0]],
+        ),
+    },
+)
+def test_compute_response_gae_with_gaps_and_nan(rewards, values, mask, gamma, lam, advantages, returns):
+    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
+    answer.equals(advantages=advantages, returns=returns)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, Right, Wrong, edit, first, instead, request, scenario
+from testcases.harness import Published, Request, Right, Wrong, edit, first, instead, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
@@ -60,6 +60,13 @@ def examples(seed: int) -> list[Request]:
     # More steps than in any table, in one episode.
     rewards, values, dones = _episodes(draw, (2, 12))
     found.append(request(n_step_advantages, rewards, values, torch.zeros_like(dones), 10, 0.9, grad_of=GRADIENTS))
+    # Plain ones: padding on the right, finite numbers in it.
+    for rows, steps in ((4, 7), (3, 5)):
+        rewards, values, mask = _responses(draw, rows, steps, garbage=False, gap=False)
+        gamma, lam = _fraction(draw), _fraction(draw)
+        options = {"grad_of": GRADIENTS, "grad_through": "returns"}
+        found.append(request(compute_response_gae, rewards, values, mask, gamma, lam, **options))
+        found.append(request(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
     return found
 
 
@@ -71,9 +78,11 @@ def _episodes(draw: torch.Generator, shape: tuple[int, ...]) -> tuple[Tensor, Te
     return rewards, values, dones
 
 
-def _responses(draw: torch.Generator, rows: int, steps: int, garbage: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _responses(
+    draw: torch.Generator, rows: int, steps: int, garbage: bool, gap: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
     rewards, values = normal_from(draw, rows, steps), normal_from(draw, rows, steps)
-    mask = ragged_from(draw, rows, steps, shortest=2)
+    mask = ragged_from(draw, rows, steps, shortest=2, gap=gap)
     if garbage:
         rewards, values = rewards.masked_fill(~mask, math.nan), values.masked_fill(~mask, math.nan)
     return rewards, values, mask
@@ -170,6 +179,11 @@ class RightTdErrors(Right, of="td_errors"):
         return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
     """)
     """computed in float64 and rounded once, at the end"""
+
+
+class PublishedTdErrors(Published, of="td_errors"):
+    cleanrl = instead("return rewards + gamma * values[..., 1:] * (1.0 - dones.to(values.dtype)) - values[..., :-1]")
+    """CleanRL, ppo.py: delta = rewards[t] + gamma * nextvalues * nextnonterminal - values[t]"""
 
 
 class GaeEnds(Wrong, of="gae_ends"):
@@ -520,6 +534,33 @@ class RightComputeGae(Right, of="compute_gae"):
     """A_t - gamma lam A_t+1 = delta_t for all t is one triangular system"""
 
 
+class PublishedComputeGae(Published, of="compute_gae"):
+    cleanrl = instead("""
+        advantages = torch.zeros_like(rewards)
+        lastgaelam = 0.0
+        for t in reversed(range(rewards.shape[-1])):
+            nextnonterminal = 1.0 - dones[..., t].to(values.dtype)
+            delta = rewards[..., t] + gamma * values[..., t + 1] * nextnonterminal - values[..., t]
+            advantages[..., t] = lastgaelam = delta + gamma * lam * nextnonterminal * lastgaelam
+        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
+    """)
+    """CleanRL, ppo.py; here dones[t] is the end of step t itself"""
+    deepspeed_chat = instead("""
+        lastgaelam = 0
+        advantages_reversed = []
+        length = rewards.size()[-1]
+        alive = 1 - dones.to(values.dtype)
+        for t in reversed(range(length)):
+            nextvalues = values[..., t + 1] * alive[..., t]
+            delta = rewards[..., t] + gamma * nextvalues - values[..., t]
+            lastgaelam = delta + gamma * lam * alive[..., t] * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], dim=-1)
+        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
+    """)
+    """DeepSpeed-Chat, get_advantages_and_returns; it knows no dones, so they multiply as in CleanRL"""
+
+
 OWN_LOOP = """
 rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
 advantages = []
@@ -725,3 +766,50 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
         "(advantages.to(dtype), (advantages + values).to(dtype))",
     )
     """computed in float64 and rounded once, at the end"""
+
+
+class PublishedComputeResponseGae(Published, of="compute_response_gae"):
+    trl = instead("""
+        values, rewards = torch.masked_fill(values, ~mask, 0), torch.masked_fill(rewards, ~mask, 0)
+        lastgaelam = 0
+        advantages_reversed = []
+        gen_length = mask.shape[1]
+        for t in reversed(range(gen_length)):
+            nextvalues = values[:, t + 1] if t < gen_length - 1 else 0.0
+            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
+            lastgaelam = delta + gamma * lam * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], axis=1)
+        returns = advantages + values
+        return AdvantagesAndReturns(torch.masked_fill(advantages, ~mask, 0), returns)
+    """)
+    """TRL, ppo_trainer.py; its whitening is left out"""
+    openrlhf = instead("""
+        lastgaelam = 0
+        advantages_reversed = []
+        response_length = rewards.size(1)
+        values = mask * values
+        rewards = mask * rewards
+        for t in reversed(range(response_length)):
+            nextvalues = values[:, t + 1] if t < response_length - 1 else 0.0
+            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
+            lastgaelam = delta + gamma * lam * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], dim=1)
+        return AdvantagesAndReturns(advantages, advantages + values)
+    """)
+    """OpenRLHF, get_advantages_and_returns, which masks both before the loop"""
+    verl = instead("""
+        nextvalues, lastgaelam = 0, 0
+        advantages_reversed = []
+        response_mask = mask.to(values.dtype)
+        for t in reversed(range(rewards.shape[-1])):
+            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
+            lastgaelam_ = delta + gamma * lam * lastgaelam
+            nextvalues = values[:, t] * response_mask[:, t] + (1 - response_mask[:, t]) * nextvalues
+            lastgaelam = lastgaelam_ * response_mask[:, t] + (1 - response_mask[:, t]) * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], dim=1)
+        return AdvantagesAndReturns(advantages * response_mask, (advantages + values) * response_mask)
+    """)
+    """verl, compute_gae_advantage_return; its whitening is left out, and masked tokens are 0 as the contract says"""

@@ -18,7 +18,7 @@ RESPONSE = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, Tru
 
 contract_tests(
     globals(),
-    agreement={gae_ends: 1, compute_gae: 3, compute_response_gae: 3},
+    agreement={td_errors: 1, gae_ends: 1, n_step_advantages: 1, compute_gae: 1, compute_response_gae: 1},
     defaults=[td_errors, gae_ends, n_step_advantages, compute_gae, compute_response_gae],
     float32=[n_step_advantages, compute_gae, compute_response_gae],
     refusals={

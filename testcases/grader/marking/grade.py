@@ -12,8 +12,8 @@ from testcases.harness.catalog import Entry, manifest, text_of
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import StudentError
 from testcases.harness.oracle import Reference, wrong_answers
-from testcases.harness.report import CheckFailed, NotStarted, Waiting, clean
-from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, not_earned
+from testcases.harness.report import CheckFailed, NotStarted, Waiting, clean, with_first_line
+from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, if_right, not_earned
 
 from ..intake import Doubt, Submission, close_match, course_files, printable
 from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users
@@ -179,7 +179,7 @@ class Grader:
         for entry, group in tests.items():
             is_absent = bool(results) and results[0].status == MISSING  # One test says it for all.
             results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
-        results = _earned(engine, results)
+        results = _with_what_is_right(_earned(engine, results))
         if not _worker_of(engine).settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
@@ -261,13 +261,30 @@ def _earned(engine: Engine, results: list[Result]) -> list[Result]:
     ]
 
 
+def _with_what_is_right(results: list[Result]) -> list[Result]:
+    """A failure of the advanced suite says first that the formula is right, where all of the basic suite has passed."""
+    if any(result.status != PASSED for result in results if result.entry.is_basic):
+        return results
+    return [
+        replace(
+            result,
+            message=with_first_line(result.if_right, result.message),
+            told=with_first_line(result.if_right, result.told) if result.told else "",
+        )
+        if result.if_right and not result.entry.is_basic
+        else result
+        for result in results
+    ]
+
+
 def _failed(entry: Entry, verdict: Exception) -> Result:
     if not isinstance(verdict, CheckFailed):
         text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
         return Result(entry, WRONG, text)
     status = _status_of(verdict.error) if verdict.error else WRONG
     share, told = verdict.share if status == WRONG else 0.0, verdict.report.without_advice if verdict.cause else ""
-    return Result(entry, status, str(verdict), verdict.cause, share=share, told=told)
+    said = if_right(entry.test, verdict) if status == WRONG else ""
+    return Result(entry, status, str(verdict), verdict.cause, share=share, told=told, if_right=said)
 
 
 def _status_of(error: StudentError) -> str:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         entries,
         entry_of,
         function_of,
+        is_basic,
         lesson_of,
         made_tests,
         manifest,

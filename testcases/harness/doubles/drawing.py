@@ -45,10 +45,10 @@ def word_from(draw: Generator) -> str:
     return "".join(chr(97 + int(number)) for number in torch.randint(26, (6,), generator=draw))
 
 
-def ragged_from(draw: Generator, rows: int, steps: int, shortest: int = 1) -> Tensor:
-    """A mask of rows of several lengths, padded on the right; the first is full but for a gap."""
+def ragged_from(draw: Generator, rows: int, steps: int, shortest: int = 1, gap: bool = True) -> Tensor:
+    """A mask of rows of several lengths, padded on the right; the first is full, but for a gap where one is wanted."""
     lengths = torch.randint(shortest, steps, (rows, 1), generator=draw)
     lengths[0] = steps
     mask = torch.arange(steps) < lengths
-    mask[0, 1] = False
+    mask[0, 1] = not gap
     return mask

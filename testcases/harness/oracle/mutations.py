@@ -90,6 +90,10 @@ class RightAnswer(NamedChange):
     """Another way that the docstring allows."""
 
 
+class PublishedAnswer(NamedChange):
+    """The formula as a library or a page has it: right on plain numbers, and so in the whole basic suite."""
+
+
 class _Bank:
     """Changes as class attributes, and functions where none can say it; the reason is the docstring of either."""
 
@@ -157,6 +161,17 @@ class Right(_Bank):
     kind = RightAnswer
 
 
+class Published(_Bank):
+    """The published ways to write one exercise, adapted in names and shapes: they must pass its basic suite.
+
+    class TdErrors(Published, of="td_errors"):
+        cleanrl = instead("...")
+        \"""CleanRL, ppo.py: ...\"""
+    """
+
+    kind = PublishedAnswer
+
+
 def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
     """The wrong answers of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
     return (
@@ -174,6 +189,11 @@ def suspects(lesson: str) -> dict[str, Suspect]:
 def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
     """The other right answers of a lesson, in the order of the file."""
     return tuple(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, RightAnswer))
+
+
+def published_answers(lesson: str) -> tuple[PublishedAnswer, ...]:
+    """The published ways to write a lesson's formulas, in the order of the file."""
+    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, PublishedAnswer))
 
 
 @cache

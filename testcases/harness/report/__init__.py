@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         show,
         show_argument,
         type_name,
+        with_first_line,
     )
     from .to_python import as_python, snippet
 

@@ -93,6 +93,15 @@ def report(
     return Report([title, *lines], tail, [*call, *(printed or ())])
 
 
+def with_first_line(line: str, text: str) -> str:
+    """A report with a line before it, which costs the last line of the call where there are MAX_LINES already."""
+    lines = text.splitlines()
+    end = lines.index("printed") if "printed" in lines else len(lines)
+    if end >= MAX_LINES and lines[end - 1].startswith(" "):
+        del lines[end - 1]
+    return "\n".join([line, *lines])
+
+
 def _cut(lines: list[str], room: int) -> list[str]:
     if len(lines) <= room:
         return lines

@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -216,9 +216,18 @@ def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
         line = f"{read_lesson(lesson).short} {points:3}/{total} points"
     if not open_ones:
         return f"{line}  done"
+    if columns >= 100:
+        line += f" ({', '.join(_parts(found, results))})"
     shown = ", ".join(f"{name} ({exercise_status(lesson, name, results)})" for name in open_ones[:3])
     line = f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
     return line if len(line) <= columns or columns >= 100 else f"{line[: columns - 3]}..."
+
+
+def _parts(found: Sequence[Entry], results: Results) -> Iterator[str]:
+    """The points of the basic suite, and those of the rest."""
+    for name, is_basic in (("formula", True), ("safe", False)):
+        own = [entry for entry in found if entry.is_basic == is_basic]
+        yield f"{name} {sum(earned(entry, results) for entry in own)}/{sum(entry.points for entry in own)}"
 
 
 def bars(lessons: Iterable[str], results: Results) -> list[str]:

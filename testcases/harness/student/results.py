@@ -47,6 +47,8 @@ class Verdict:
     kind: str = ""
     cause: str = ""
     """Of a failure, the listed wrong answer by its name: those of one kind and cause and exercise are shown once."""
+    if_right: str = ""
+    """What a failure of the advanced suite begins with if the basic suite has passed."""
     answered: Any = field(default_factory=list)
     """The questions that were answered with a value; pickled in a process of pytest-xdist."""
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .generated_tests import contract_tests
     from .memo import Remembering, Sparing, packed
     from .mutation_check import mutants, recorded, survivors, version
+    from .questions import hard, if_right, plain
     from .runner import Case, cases, cases_of, keep_what_is_loaded, named_cases
     from .session import Engine, current, shared_reference
 

@@ -7,7 +7,8 @@ own arguments. Then no table has it, no guess at the nearest entry of one, and n
 
 * Where an exercise failed somewhere, a test by value is asked again with twins of its own questions: the same shapes,
   masks and options, other numbers. If the student agrees on none, the first answer was not computed. Where a question
-  has no numbers to change, or an answer does not depend on them, the lesson's fresh examples are asked instead.
+  has no numbers to change, or an answer does not depend on them, the lesson's fresh examples are asked instead: of a
+  test of the basic suite only the plain ones, so that a right formula keeps its points.
 * Where every answer is one of a few names, none is new: then a name is earned that is right on a fresh question, beside
   another one that is, so that no constant earns anything.
 * A mask or a small whole number is sometimes guessed: of those, more than half must be right.
@@ -26,9 +27,11 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator
 
+from ..catalog import is_basic
 from ..execution import Evaluator, Outcome, Request, copy_plain, identical, solutions_with
 from ..oracle import examples
 from ..report import Rules, first_difference
+from .questions import plain
 from .session import Engine
 
 TWINS = 3
@@ -47,7 +50,7 @@ def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, 
     """
     passed = {test: asked[:: max(1, len(asked) // TWINS)][:TWINS] for test, asked in passed.items()}
     public = _Public(engine, lesson, exercise, [one for asked in passed.values() for one in asked])
-    honest = {test for test, asked in passed.items() if asked and _computes(engine, asked, public)}
+    honest = {test for test, asked in passed.items() if asked and _computes(engine, asked, public, is_basic(test))}
     why = {test: BY_HEART if asked else HANDED_OUT for test, asked in passed.items() if test not in honest}
     return {test: text for test, text in why.items() if text is BY_HEART or not honest}
 
@@ -88,12 +91,14 @@ def _refuses_all(*args: Any, **kwargs: Any) -> None:
     raise ValueError("nothing is right")
 
 
-def _computes(engine: Engine, requests: Sequence[Request], public: _Public) -> bool:
-    """Whether the student agrees with the reference on a question whose right answer is new."""
+def _computes(engine: Engine, requests: Sequence[Request], public: _Public, of_the_formula: bool) -> bool:
+    """Whether the student agrees with the reference on a question whose right answer is new: of the formula, a plain
+    one."""
     twins = [twin for request in requests if (twin := twin_of(request, engine.seed))]
     asked = _agreements(engine, twins, public)
     if not asked:
         others = examples(requests[0].lesson, requests[0].exercise, engine.seed + 1)
+        others = plain(others) if of_the_formula else others
         asked = _agreements(engine, others, public)
         if not asked and (told := _names_told(engine, others)):
             return len(told) > 1 and engine.reference.evaluate(requests[0]).value in told
@@ -134,15 +139,20 @@ def _without_dtype(value: Any) -> Any:
     return copy_plain(value, lambda tensor: tensor.double() if tensor.is_floating_point() else tensor)
 
 
+def _is_flags(value: Tensor) -> bool:
+    """Only 0 and 1, such as `dones` in float: they say no more at 1.2."""
+    return bool(((value == 0) | (value == 1)).all())
+
+
 def twin_of(request: Request, seed: int) -> Request | None:
-    """The same question with other numbers: zeros, signs, NaN, masks and options stay. None if there are none."""
+    """The same question with other numbers: zeros, signs, NaN, masks, flags and options stay. None if that is all."""
     changed = False
     text = f"{seed} {request.lesson} {request.exercise}".encode()
     draw = generator(int.from_bytes(hashlib.sha256(text).digest()[:16], "big"))
 
     def other(value: Any) -> Any:
         nonlocal changed
-        if isinstance(value, Tensor) and value.is_floating_point() and value.dtype in (torch.float32, torch.float64):
+        if isinstance(value, Tensor) and value.dtype in (torch.float32, torch.float64) and not _is_flags(value):
             factor = 1 + 0.25 * torch.rand(value.shape, generator=draw, dtype=value.dtype)
             changed = changed or bool((value.isfinite() & (value != 0)).any())
             return value * factor

@@ -20,6 +20,7 @@ from ..catalog import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Exercise, Scenario
 from ..execution import Request, copy_plain, tensors_in
 from .checks import call, examples_of
 from .metamorphic import check_families
+from .questions import plain
 from .runner import named_cases
 from .session import current
 
@@ -77,7 +78,7 @@ def _agrees(exercise: Exercise) -> None:
 def _keeps_defaults(exercise: Exercise) -> None:
     parameters = current().reference.parameters(exercise.lesson, exercise.name)
     required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
-    for asked in _examples(exercise):
+    for asked in plain(tuple(_examples(exercise))):
         needed = {name: value for name, value in asked.arguments.items() if name in required}
         slopes = tuple(name for name in asked.grad_of if name in needed)
         short = replace(asked, arguments=needed, grad_of=slopes, positional=min(asked.positional, len(needed)))
@@ -91,7 +92,7 @@ def _keeps_float32(exercise: Exercise) -> None:
     def narrow(tensor: Tensor) -> Tensor:
         return tensor.float() if tensor.dtype == torch.float64 else tensor
 
-    for asked in _examples(exercise):
+    for asked in plain(tuple(_examples(exercise))):
         call(replace(asked, arguments=copy_plain(asked.arguments, narrow))).matches_reference()
 
 

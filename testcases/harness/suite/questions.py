@@ -1,0 +1,54 @@
+"""Plain questions, which the formula alone answers, and hard ones, for which it has to be made safe."""
+
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..execution import Request, tensors_in
+from ..report import CheckFailed
+
+SINGLE = (torch.float32, torch.float64)
+BY_NAME = {
+    "gradient|detach|of_data|are_data": "where a gradient may flow",
+    "float|precision|dtype|digits": "the precision of the numbers",
+    "tail|unlikely|far_from|overflow|long|any_size": "very large, very small or very many numbers",
+}
+"""What a test is about whose question is plain, by words in its name."""
+
+
+def hard(request: Request) -> str:
+    """What is hard in a question; empty where it is plain: finite numbers of one dtype, rows padded on the right."""
+    floats = [tensor for tensor in tensors_in(request.arguments) if tensor.is_floating_point()]
+    if not all(bool(tensor.isfinite().all()) for tensor in floats):
+        return "NaN or infinity among the numbers"
+    mask = request.arguments.get("mask")
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() and not _is_right_padded(mask):
+        return "masks with gaps, with empty rows or with padding on the left"
+    dtypes = {tensor.dtype for tensor in floats}
+    return "the precision of the numbers" if len(dtypes) > 1 or dtypes.difference(SINGLE) else ""
+
+
+def _is_right_padded(mask: Tensor) -> bool:
+    return bool(mask[..., 0].all()) and not bool((mask[..., 1:] & ~mask[..., :-1]).any())
+
+
+def plain(requests: Sequence[Request]) -> tuple[Request, ...]:
+    """The plain ones; all, where an exercise has none."""
+    return tuple(one for one in requests if not hard(one)) or tuple(requests)
+
+
+def if_right(test: str, error: BaseException | None) -> str:
+    """What a failure of the advanced suite begins with if the basic suite has passed.
+
+    Empty where the question is as plain as those of the basic suite, so that the formula itself may be wrong.
+    """
+    asked = error.request if isinstance(error, CheckFailed) else None
+    if asked is None:
+        return ""
+    assert isinstance(error, CheckFailed)
+    is_slope = error.kind in ("wrong gradient", "no gradient", "carries a gradient")
+    words = f"{error.kind} {test.partition('::')[2]}" if is_slope or not hard(asked) else ""
+    about = next((text for pattern, text in BY_NAME.items() if re.search(pattern, words)), "") or hard(asked)
+    return f"Your formula is right; this is about {about}." if about else ""
