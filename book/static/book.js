@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const frame = Object.assign(document.createElement("span"), { className: "wide-figure", tabIndex: 0 });
     frame.setAttribute("role", "group");
     frame.setAttribute("aria-label", "a figure that scrolls sideways");
-    if (figure.closest(".cell_output")) frame.style.setProperty("--least", `${parseFloat(figure.style.width) / 0.9}px`);
+    if (figure.closest(".cell_output")) frame.style.setProperty("--least", `${figure.getAttribute("width") / 0.9}px`);
     figure.replaceWith(frame);
     frame.append(figure);
   }
