@@ -103,39 +103,12 @@ def raises_later(prompts, responses):
     return likes_a(prompts, responses) if len(CALLS) < 6 else raises(prompts, responses)
 
 
-def nan(prompts, responses):
-    return [float("nan")] * len(responses)
-
-
-def text(prompts, responses):
-    return ["good"] * len(responses)
-
-
 def too_few(prompts, responses):
     return [1.0]
 
 
-def without_order(prompts, responses):
-    return {float(number) for number in range(len(responses))}
-
-
-def nothing(prompts, responses):
-    return None
-
-
-def arrays(prompts, responses):
-    return [torch.zeros(2)] * len(responses)
-
-
-def too_large(prompts, responses):
-    return [10**400] * len(responses)
-
-
 def draws(prompts, responses):
     return [random.random() + numpy.random.random() for _ in responses]
-
-
-NO_FUNCTION = 3
 
 
 def prompt_file(folder: Path, *lines: str, name: str = "prompts.txt") -> Path:

@@ -198,19 +198,12 @@ def test_a_resumed_run_may_have_more_updates(tmp_path, gpt2):
 @pytest.mark.parametrize(
     "setting, sentence",
     [
-        ("dtype=int8", "expected dtype to be one of auto, float32, bfloat16, got 'int8'"),
         ("long_prompts=cut", "expected long_prompts to be one of refuse, drop, truncate"),
-        ("lora_rank=-1", "expected lora_rank in [0, infinity)"),
         ("lora_rank=2 lora_targets=nothing", "expected lora_targets to name modules of GPT2"),
-        ("stop_tokens=<nothing>", "expected stop_tokens to be tokens of POLICY or their numbers, got '<nothing>'"),
         ("stop_tokens=999", "got '999'"),
         ("micro_rollout_batch_size=3", "expected micro_rollout_batch_size to be at most batch_size, got 3 and 2"),
         ("samples_per_prompt=3", "expected batch_size to be a multiple of samples_per_prompt, got 2 and 3"),
-        ("clip_epsilon=[0.2]", "expected clip_epsilon to be one number or a pair (low, high), got [0.2]"),
-        ("clip_epsilon=[0.2,0]", "expected clip_epsilon in (0.0, infinity), got 0"),
         ("clip_epsilon=wide", "expected clip_epsilon in SET to be float | tuple[float, float], got 'wide'"),
-        ("scheduler=step", "expected scheduler to be one of linear, cosine, constant, got 'step'"),
-        ("critic_learning_rate=0", "expected critic_learning_rate in (0.0, infinity)"),
         ("max_prompt_length=3", "2 of 2 prompts are longer than 3 tokens; shorten them, or set long_prompts"),
     ],
 )

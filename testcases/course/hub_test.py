@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2ForSequenceClassification
 
 from ppo_by_hand import __main__ as library
@@ -129,12 +128,8 @@ def changed(source: str, folder: Path, change, words=None) -> str:
     """The policy of a folder after a change, in another folder, with its tokenizer or this one."""
     model, words = AutoModelForCausalLM.from_pretrained(source), words or AutoTokenizer.from_pretrained(source)
     with torch.no_grad():
-        made = change(model)
-    return save(folder, made if isinstance(made, torch.nn.Module) else model, words)
-
-
-def an_adapter(model):
-    return get_peft_model(model, LoraConfig(target_modules=["c_attn"], fan_in_fan_out=True))
+        change(model)
+    return save(folder, model, words)
 
 
 def without_specials():
@@ -152,42 +147,27 @@ def raising_template():
 BAD = {
     "hub-name-without-network": ({"policy": "nobody/no-model"}, "without a network"),
     "reward-without-network": ({"reward": "nobody/no-model"}, "expected REWARD to be a folder"),
-    "no-such-function": ({"reward": "no_such"}, "modules are looked for in the working directory"),
     "no-colon": ({"reward": "no/colon"}, "or a model that can be downloaded (or module:function)"),
-    "no-function": ({"reward": "NO_FUNCTION"}, "to be a function, got"),
     "reward-raises": ({"reward": "raises"}, "the reward function raises raised KeyError"),
     "reward-exits": ({"reward": "exits"}, "the reward function exits raised SystemExit: 0 (hub.py:"),
-    "reward-none": ({"reward": "nothing"}, "one number for each of 2 responses, got NoneType"),
-    "reward-arrays": ({"reward": "arrays"}, "got Tensor for response 0"),
-    "reward-too-large": ({"reward": "too_large"}, "got int for response 0"),
-    "reward-nan": ({"reward": "nan"}, "to return finite numbers, got nan for response 0"),
-    "reward-text": ({"reward": "text"}, "got str for response 0: 'good'"),
     "reward-count": ({"reward": "too_few"}, "one number for each of 2 responses, got 1"),
-    "no-order": ({"reward": "without_order"}, "one number for each of 2 responses, got set"),
-    "no-prompts": ({"lines": ("\n \n",)}, "expected a prompt in"),
     "context": ({"lines": ("a", "a" * 61)}, "expected prompt 2 (61 tokens) and 4 new ones to fit"),
     "bad-jsonl": ({"lines": ('{"prompt": "a"}', '{"text": "a"}'), "name": "p.jsonl"}, "expected line 2 of"),
     "messages": (
         {"lines": ('{"prompt": [{"role": "user", "content": "a"}]}',), "name": "p.jsonl"},
         'p.jsonl to be JSON like {"prompt": "a text"}, got {"prompt": [{',
     ),
-    "json": ({"lines": ('{"prompt": "a"}',), "name": "p.json"}, "rename JSON lines to .jsonl"),
     "half-a-surrogate-pair": (
         {"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},
         "expected a prompt that the policy's tokenizer can encode",
     ),
     "minibatches": ({"more": ("--set", "batch_size=2 num_minibatches=4")}, "lower num_minibatches"),
-    "open-quote": ({"more": ("--set", "value='a")}, "expected SET to close each quote"),
     "too-large-for-a-float": ({"more": ("--set", f"kl_horizon={10**400}")}, "expected kl_horizon in [1"),
-    "no-zero-before-the-point": ({"more": ("--set", "kl_coef=.1")}, "and 0.5 for .5"),
     "value": ({"more": ("--value", "no/value")}, "expected VALUE to be a folder"),
-    "null": ({"more": ("--set", "kl_target=None")}, "write true, false and null as in JSON"),
     "seed": ({"more": ("--seed", "9" * 20)}, "expected SEED in [0, "),
     "no-out": ({"more": ("--out", "")}, "expected OUT to be a new or an empty folder, got ."),
     "another-preset": ({"more": ("--preset", "tiny")}, "with PRESET=hub only"),
     "unknown-setting": ({"more": ("--set", "lr=1")}, "got 'lr'; the closest one is "),
-    "type": ({"more": ("--set", "num_updates=2.5")}, "num_updates in SET to be int, got '2.5'"),
-    "out-of-range": ({"more": ("--set", "kl_coef=-1")}, "kl_coef"),
     "nothing-to-resume": ({"more": ("--resume",)}, "expected a checkpoint in"),
 }
 BAD_MODELS = {
@@ -215,10 +195,6 @@ BAD_MODELS = {
         lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model.transformer.ln_f.weight.fill_(torch.nan))},
         "expected POLICY to have finite weights, got NaN",
     ),
-    "adapter": (
-        lambda gpt2, to: {"policy": changed(gpt2, to, an_adapter)},
-        "expected POLICY to be a whole model, got an adapter",
-    ),
     "template-that-raises": (
         lambda gpt2, to: {"policy": causal(to, words=raising_template())},
         "tokenizer can encode, got 'the cat' (TemplateError: no system role)",
@@ -226,7 +202,6 @@ BAD_MODELS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # peft asks transformers by an older name
 @named_cases("given, sentence", {**BAD, **BAD_MODELS})
 def test_bad_input_is_one_sentence_and_leaves_no_policy(given, sentence, gpt2, tmp_path, capsys):
     given = given(gpt2, tmp_path / "model") if callable(given) else given

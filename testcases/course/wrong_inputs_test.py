@@ -286,6 +286,8 @@ REWARDS = {
     "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
     "nothing-left-of-the-responses": (lambda responses: responses.clear() or [], "for each of 2 responses, got 0"),
     "no-order": ({0.0, 1.0}, "got set"),
+    "arrays": ([torch.zeros(2)] * 2, "got Tensor for response 0"),
+    "too-large-for-a-float": ([10**400] * 2, "got int for response 0"),
     "by-name": ({"a": 0.0, "b": 1.0}, "got dict"),
 }
 
