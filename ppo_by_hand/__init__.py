@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     )
     from .lesson13_after_ppo import (
         best_of_n_kl,
+        cispo_token_losses,
         clipped_token_losses,
         dpo_loss,
         expected_best_of_n,
         group_advantages,
-        informative_groups,
         kl_token_losses,
         reduce_losses,
         sequence_ratio,
@@ -101,6 +101,7 @@ __all__ = [
     "ValueModel",
     "best_of_n_kl",
     "calibrate",
+    "cispo_token_losses",
     "clipped_token_losses",
     "compute_gae",
     "compute_ppo_loss",
@@ -116,7 +117,6 @@ __all__ = [
     "gather_log_probs",
     "generate",
     "group_advantages",
-    "informative_groups",
     "keep_reference_adapter",
     "kl_token_losses",
     "make_reference",

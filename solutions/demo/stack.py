@@ -23,7 +23,7 @@ LEFT_OUT = {
 LESSONS = (1, 2, 4, 5, 6, 7, 8, 9, 12)
 OF_THE_CONTEST = {
     3: ("rewards_to_go", "reinforce_loss"),
-    13: ("informative_groups", "sequence_ratio", "truncated_importance_weights", "best_of_n_kl"),
+    13: ("cispo_token_losses", "sequence_ratio", "truncated_importance_weights", "best_of_n_kl"),
 }
 """The lessons that it uses besides, and what it does not use of them."""
 

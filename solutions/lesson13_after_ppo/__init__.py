@@ -1,6 +1,7 @@
-from .groups import group_advantages, informative_groups
+from .groups import group_advantages
 from .losses import (
     DENOMINATORS,
+    cispo_token_losses,
     clipped_token_losses,
     kl_token_losses,
     reduce_losses,

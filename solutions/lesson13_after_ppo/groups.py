@@ -42,28 +42,3 @@ def group_advantages(scores: Tensor, epsilon: float = 1e-4, divide_by_std: bool 
     advantages = scores - scores.mean(dim=1, keepdim=True)
     return advantages / (scores.std(dim=1, keepdim=True) + epsilon) if divide_by_std else advantages
     # endregion
-
-
-def informative_groups(scores: Tensor) -> Tensor:
-    """Which groups teach anything: those whose scores are not all equal.
-
-    In a group of equal scores every advantage is 0, and so is its gradient. DAPO's *dynamic sampling* throws such
-    groups away and samples other prompts until the batch is full.
-
-    Args:
-        scores: (B, K), K responses to each of B prompts, K >= 2.
-
-    Returns:
-        (B,) bool, False where all K scores are the same number. A group with a NaN is informative: it must not
-        disappear in silence.
-
-    Raises:
-        ValueError: `scores` is not (B, K), or K < 2.
-
-    Source: Yu et al., "DAPO", 2025, section 3.2, equation 11.
-    """
-    check_shapes(scores=(scores, "B K"))
-    check_number("K, the responses to each prompt", scores.shape[1], 2)
-    # region solution
-    return (scores != scores[:, :1]).any(dim=1)
-    # endregion

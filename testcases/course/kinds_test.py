@@ -29,11 +29,12 @@ SHOWS_NAN = {
     "lesson11_scaling/merging.py": ["merge_statistics", "merge_moments", "global_masked_whiten"],
     "lesson13_after_ppo/groups.py": ["group_advantages"],
     "lesson13_after_ppo/losses.py": [
-        "clipped_token_losses", "reduce_losses", "sequence_ratio", "kl_token_losses", "truncated_importance_weights"],
+        "clipped_token_losses", "cispo_token_losses", "reduce_losses", "sequence_ratio", "kl_token_losses",
+        "truncated_importance_weights"],
 }  # fmt: skip
 WITHOUT_NAN = {
-    "first_true_index", "response_mask", "truncate_after_stop", "position_ids", "update_beta", "informative_groups",
-    "plan_microbatches", "gradient_weight",
+    "first_true_index", "response_mask", "truncate_after_stop", "position_ids", "update_beta", "plan_microbatches",
+    "gradient_weight",
 }  # fmt: skip
 """They stand in these files and answer whole numbers or flags, or take no number of a token."""
 NAN_TO_0 = """

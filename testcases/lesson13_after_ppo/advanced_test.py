@@ -16,11 +16,11 @@ from tutorial.lesson05_ppo_loss import compute_ppo_loss
 from tutorial.lesson06_kl_rewards import estimate_kl
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
+    cispo_token_losses,
     clipped_token_losses,
     dpo_loss,
     expected_best_of_n,
     group_advantages,
-    informative_groups,
     kl_token_losses,
     reduce_losses,
     sequence_ratio,
@@ -66,14 +66,6 @@ def test_group_advantages_show_a_nan_in_its_own_group():
     answer.satisfies(lambda got: bool(got[0].isnan().all() and got[1].isfinite().all()), "NaN in the first row alone")
 
 
-@pytest.mark.parametrize("shape", [(5, 4), (3, 3), (1, 6)], ids=str)
-def test_informative_groups_are_those_with_an_advantage(shape):
-    scores = normal(*shape).round()
-    scores[0] = scores[0, 0]
-    expected = reference(group_advantages, scores, divide_by_std=False).abs().amax(dim=1) > 1e-9
-    call(informative_groups, scores).equals(expected)
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 0.3])
 def test_clipped_token_losses_with_equal_bounds_are_ppos(epsilon):
     log_probs, old, mask, advantages = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, ragged(), normal(4, seed=3)
@@ -99,6 +91,30 @@ def test_clipped_token_losses_of_improbable_tokens(dtype, level):
     terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level - 0.1, level]], dtype=dtype)]
     mask = torch.ones(1, 2, dtype=torch.bool)
     call(clipped_token_losses, *terms, torch.ones(1, dtype=dtype), mask, grad_of="log_probs").matches_reference()
+
+
+@pytest.mark.parametrize("ratio_cap", [1.0, 1.5, 1e6])
+def test_cispo_token_losses_have_the_gradient_of_reinforce_times_a_constant(ratio_cap):
+    """Also at a cap that no ratio reaches: then it is the gradient of -ratio A, PPO's without its clip."""
+    log_probs, old, mask, advantages = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, ragged(), normal(4, seed=3)
+    weights = reference(truncated_importance_weights, log_probs, old, mask, ratio_cap)
+    slopes = -weights * advantages.unsqueeze(1)
+    answer = call(cispo_token_losses, log_probs, old, advantages, mask, ratio_cap, grad_of="log_probs")
+    answer.equals((slopes * log_probs).masked_fill(~mask, 0.0)).gradient_equals(log_probs=slopes)
+
+
+@GARBAGE
+def test_cispo_token_losses_take_nothing_from_the_padding_and_show_a_nan_of_a_real_token(garbage):
+    mask, advantages = ragged(), normal(4, seed=3)
+    now, old = normal(4, 6, seed=1), normal(4, 6, seed=2)
+    padded = now.masked_fill(~mask, garbage), old.masked_fill(~mask, garbage)
+    for pair in (padded, (now, padded[1]), (padded[0], old)):
+        call(cispo_token_losses, *pair, advantages, mask, 2.0, grad_of="log_probs").matches_reference()
+    for broken in ({"log_probs": BROKEN}, {"old_log_probs": BROKEN}):
+        answer = call(cispo_token_losses, **{**ON_POLICY, "advantages": [2.0], "ratio_cap": 2.0, **broken})
+        answer.equals([[2.0, math.nan, 0.0]], equal_nan=True)
+    answer = call(cispo_token_losses, **ON_POLICY, advantages=[math.nan], ratio_cap=2.0)
+    answer.equals([[math.nan, math.nan, 0.0]], equal_nan=True)
 
 
 @pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])

@@ -61,34 +61,6 @@ class RightGroupAdvantages(Right, of="group_advantages"):
     """both moments at once, without gradient"""
 
 
-class InformativeGroups(Wrong, of="informative_groups"):
-    groups_that_teach_nothing = edit("scores !=", "scores ==", ".any(", ".all(")
-    """the groups that teach nothing are marked: True is for those to keep"""
-    all_must_differ = edit(".any(dim=1)", "[:, 1:].all(dim=1)")
-    """every score must differ from the first: one that differs is enough"""
-    only_first_and_last = edit("(scores != scores[:, :1]).any(dim=1)", "(scores[:, 0] != scores[:, -1])")
-    """first and last only: what lies between may differ as well"""
-    where_the_mean_is_not_0 = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.sum(dim=1) != 0)")
-    """a group is taken for useless where its scores sum to 0"""
-    by_the_standard_deviation = edit("(scores != scores[:, :1]).any(dim=1)", "(scores.std(dim=1) > 0)")
-    """a comparison with NaN is False: a group with a broken score disappears in silence"""
-    within_a_tolerance = edit(
-        "(scores != scores[:, :1])", "~torch.isclose(scores, scores[:, :1], atol=1e-3, equal_nan=False)"
-    )
-    """scores that nearly agree are taken for equal: a small difference is one"""
-
-
-class RightInformativeGroups(Right, of="informative_groups"):
-    by_a_loop = instead("""
-        import torch
-
-        return torch.tensor([any(one != row[0] for one in row) for row in scores.tolist()])
-    """)
-    """number by number; NaN is unequal to itself as well"""
-    largest_and_smallest = instead("return ~(scores.amax(dim=1) == scores.amin(dim=1))")
-    """largest and smallest are the same number; NaN equals nothing"""
-
-
 class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     bounds_swapped = edit("1 - clip_low, 1 + clip_high", "1 - clip_high, 1 + clip_low")
     """the two bounds are swapped: clip_high is the room above 1"""
@@ -149,6 +121,95 @@ class RightClippedTokenLosses(Right, of="clipped_token_losses"):
         return losses
     """)
     """the real tokens of each row, and the maximum of two losses"""
+
+
+class CispoTokenLosses(Wrong, of="cispo_token_losses"):
+    weight_not_detached = edit(
+        "(log_probs - old_log_probs).detach()", "(log_probs - old_log_probs.detach())", read=WRONG
+    )
+    """the weight is not held constant: the gradient flows through the ratio as well, and stops at the cap"""
+    ratio_in_place_of_the_log_prob = edit(
+        "(log_probs - old_log_probs).detach()",
+        "(log_probs - old_log_probs.detach())",
+        "* log_probs).masked_fill",
+        ").masked_fill",
+    )
+    """the clipped ratio times the advantage, without the log-probability: above the cap its gradient is 0 again"""
+    minimum_as_in_ppo = edit(
+        "(log_probs - old_log_probs).detach()",
+        "(log_probs - old_log_probs.detach())",
+        "log_ratio.exp().clamp(max=ratio_cap)",
+        "log_ratio.exp()",
+        "(-weights * advantages.detach().unsqueeze(1) * log_probs)",
+        "-torch.minimum(weights * advantages.detach()[:, None], "
+        "weights.clamp(max=ratio_cap) * advantages.detach()[:, None])",
+    )
+    """PPO's minimum with an upper bound alone: a good token above the cap loses its gradient, a bad one is not held"""
+    advantage_inside_the_cap = edit(
+        "weights = log_ratio.exp().clamp(max=ratio_cap)",
+        "weights = (log_ratio.exp() * advantages.detach().unsqueeze(1)).clamp(max=ratio_cap)",
+        "-weights * advantages.detach().unsqueeze(1)",
+        "-weights",
+    )
+    """ratio times advantage is cut off at the cap: the cap is for the ratio alone"""
+    log_ratio_in_place_of_the_log_prob = edit(
+        "* log_probs).masked_fill", "* (log_probs - old_log_probs.detach())).masked_fill"
+    )
+    """the weight multiplies the log-ratio: its gradient is right, but the loss is not that of the paper"""
+    probability_in_place_of_the_log_prob = edit("* log_probs).masked_fill", "* log_probs.exp()).masked_fill")
+    """the weight multiplies the probability: it is its logarithm that has the policy gradient"""
+    raised_to_the_cap = edit("clamp(max=ratio_cap)", "clamp(min=ratio_cap)")
+    """small ratios are raised to the cap: it bounds the weight from above"""
+    no_cap = edit(".clamp(max=ratio_cap)", "")
+    """no cap: a token that has become a hundred times as probable weighs a hundred times as much"""
+    bounded_below_as_well = edit("clamp(max=ratio_cap)", "clamp(2 - ratio_cap, ratio_cap)")
+    """bounded below as well, as far from 1 as above: a token that has become improbable weighs too much"""
+    cispo_dropped_above_the_cap = edit(
+        "log_ratio.exp().clamp(max=ratio_cap)", "(log_ratio.exp() * (log_ratio.exp() <= ratio_cap))"
+    )
+    """tokens above the cap are dropped: here they keep the weight ratio_cap"""
+    cispo_cap_of_the_logarithm = edit(".exp().clamp(max=ratio_cap)", ".clamp(max=ratio_cap).exp()")
+    """the log-ratio is cut off at the cap: the ratio is"""
+    cispo_ratio_inverted = edit("(log_probs - old_log_probs)", "(old_log_probs - log_probs)")
+    """the ratio is inverted: it is new / old"""
+    cispo_objective_returned = edit("-weights", "weights")
+    """the sign is missing: a loss is minimized"""
+    cispo_ratio_of_two_exponentials = edit(
+        "(log_probs - old_log_probs).detach().masked_fill(~mask, 0.0)",
+        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.masked_fill(~mask, 0.0).exp()).detach().log()",
+    )
+    """two probabilities are divided: for improbable tokens both are 0 in floats; subtract, then take exp"""
+    cispo_nothing_is_masked = edit(
+        ".detach().masked_fill(~mask, 0.0)", ".detach()", "log_probs).masked_fill(~mask, 0.0)", "log_probs)"
+    )
+    """what stands under the mask is a loss as well: it is 0 there"""
+    cispo_advantages_not_detached = edit("advantages.detach()", "advantages", read=WRONG)
+    """the advantages receive a gradient: they are data"""
+
+
+class RightCispoTokenLosses(Right, of="cispo_token_losses"):
+    by_truncated_weights = instead("""
+        weights = truncated_importance_weights(log_probs, old_log_probs, mask, ratio_cap)
+        return -weights * advantages.detach()[:, None].where(mask, 0.0) * log_probs.where(mask, 0.0)
+    """)
+    """a weight from a later exercise of this file"""
+    the_real_tokens = instead("""
+        losses, rows = torch.zeros_like(log_probs), mask.nonzero()[:, 0]
+        now, gain = log_probs[mask], advantages.detach()[rows]
+        with torch.no_grad():
+            ratio = torch.exp(now - old_log_probs[mask])
+            ratio = torch.where(ratio > ratio_cap, torch.full_like(ratio, ratio_cap), ratio)
+        losses[mask] = -(ratio * gain * now)
+        return losses
+    """)
+    """the real tokens as one row, written back"""
+    by_its_slopes = instead("""
+        with torch.no_grad():
+            gap = torch.where(mask, log_probs - old_log_probs, torch.zeros_like(log_probs))
+            slopes = torch.minimum(gap.exp(), torch.full_like(gap, ratio_cap)) * -advantages[:, None]
+        return torch.where(mask, log_probs * slopes.masked_fill(~mask, 0.0), torch.zeros_like(gap))
+    """)
+    """the slope of each token first"""
 
 
 class ReduceLosses(Wrong, of="reduce_losses"):

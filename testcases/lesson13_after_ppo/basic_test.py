@@ -8,19 +8,19 @@ import torch
 from testcases.harness import call, named_cases, scenario, worth
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
+    cispo_token_losses,
     clipped_token_losses,
     dpo_loss,
     expected_best_of_n,
     group_advantages,
-    informative_groups,
     kl_token_losses,
     reduce_losses,
     sequence_ratio,
     truncated_importance_weights,
 )
 
-NAN, INF = math.nan, math.inf
-LOG_2, LOG_3 = math.log(2), math.log(3)
+NAN = math.nan
+LOG_2, LOG_3, LOG_06 = math.log(2), math.log(3), math.log(0.6)
 
 
 def logs(*rows):
@@ -68,26 +68,6 @@ def test_group_advantages_of_equal_scores_without_epsilon():
     )
 
 
-@named_cases(
-    "scores, informative",
-    {
-        "all-equal-teaches-nothing": ([[1.0, 1.0, 1.0]], [False]),
-        "one-other-is-enough": ([[1.0, 1.0, 0.0]], [True]),
-        "also-if-it-is-the-first": ([[0.0, 1.0, 1.0]], [True]),
-        "also-if-it-is-in-the-middle": ([[1.0, 0.0, 1.0]], [True]),
-        "each-group-by-itself": ([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]], [False, True, False]),
-        "all-wrong-is-as-useless-as-all-right": ([[0.0, 0.0], [1.0, 1.0]], [False, False]),
-        "a-small-difference-is-one": ([[1e-9, 2e-9], [100_000.0, 100_001.0]], [True, True]),
-        "the-sum-does-not-matter": ([[-1.0, 1.0], [0.0, 0.0]], [True, False]),
-        "a-nan-does-not-disappear": ([[NAN, NAN], [1.0, NAN], [3.0, 3.0]], [True, True, False]),
-        "infinite-and-equal": ([[INF, INF], [-INF, INF]], [False, True]),
-    },
-)
-@worth(3)
-def test_informative_groups_by_hand(scores, informative):
-    call(informative_groups, scores).equals(informative)
-
-
 # ratio = probability now / probability then
 @named_cases(
     "now, then, advantage, loss, slope",
@@ -127,6 +107,25 @@ def test_clipped_token_losses_of_a_token_that_a_float_holds_for_impossible():
     # e^-1000 is 0 in float64, but the ratio of two such probabilities is e^0.125.
     answer = call(clipped_token_losses, [[-1000.0]], [[-1000.125]], [1.0], [[True]], grad_of="log_probs")
     answer.equals([[-math.exp(0.125)]]).gradient_equals(log_probs=[[-math.exp(0.125)]])
+
+
+# The slope is -min(ratio, cap) * advantage. PPO's, with 0.2 on both sides, is 0 in the two cases marked "where PPO".
+@named_cases(
+    "now, then, advantage, ratio_cap, loss, slope",
+    {
+        "on-policy-it-is-plain-policy-gradient": (0.5, 0.5, 1.0, 1.25, LOG_2, -1.0),
+        "good-token-above-the-cap-keeps-the-cap-where-ppo-stops": (0.6, 0.4, 1.0, 1.25, -1.25 * LOG_06, -1.25),
+        "bad-token-below-the-interval-keeps-its-ratio-where-ppo-stops": (0.25, 0.5, -1.0, 1.25, -LOG_2, 0.5),
+        "good-token-below-the-interval-counts-by-its-ratio": (0.25, 0.5, 1.0, 1.25, LOG_2, -0.5),
+        "bad-token-above-the-cap-is-held-at-the-cap": (0.6, 0.4, -1.0, 1.25, 1.25 * LOG_06, 1.25),
+        "below-the-cap-the-ratio-counts-in-full": (0.6, 0.4, 1.0, 2.0, -1.5 * LOG_06, -1.5),
+        "the-cap-is-for-the-ratio-alone": (0.6, 0.4, 4.0, 1.25, -5.0 * LOG_06, -5.0),
+    },
+)
+def test_cispo_token_losses_by_hand(now, then, advantage, ratio_cap, loss, slope):
+    given = (logs([now, None]), logs([then, None]), [advantage], [[True, False]], ratio_cap)
+    answer = call(cispo_token_losses, *given, grad_of=("log_probs", "old_log_probs", "advantages"))
+    answer.equals([[loss, 0.0]]).gradient_equals(log_probs=[[slope, 0.0]], old_log_probs=None, advantages=None)
 
 
 LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, NAN, NAN, NAN]], [[True] * 4, [True, False, False, False]]

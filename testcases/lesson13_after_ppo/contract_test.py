@@ -5,11 +5,11 @@ import torch
 from testcases.harness.suite import contract_tests
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
+    cispo_token_losses,
     clipped_token_losses,
     dpo_loss,
     expected_best_of_n,
     group_advantages,
-    informative_groups,
     kl_token_losses,
     reduce_losses,
     sequence_ratio,
@@ -36,8 +36,8 @@ contract_tests(
     globals(),
     agreement={
         group_advantages: 1,
-        informative_groups: 1,
         clipped_token_losses: 1,
+        cispo_token_losses: 1,
         reduce_losses: 1,
         sequence_ratio: 1,
         kl_token_losses: 1,
@@ -57,6 +57,7 @@ contract_tests(
     float32=[
         group_advantages,
         clipped_token_losses,
+        cispo_token_losses,
         reduce_losses,
         sequence_ratio,
         kl_token_losses,
@@ -66,7 +67,6 @@ contract_tests(
     ],
     refusals={
         group_advantages: (GROUP, {**FEW, "epsilon-below-0": ({"epsilon": -1e-4}, ["epsilon"])}),
-        informative_groups: (GROUP, FEW),
         clipped_token_losses: (
             ROW | {"advantages": [1.0]},
             {
@@ -74,6 +74,14 @@ contract_tests(
                 "one-advantage-a-token": ({"advantages": [[1.0, 2.0]]}, ["advantages (1, 2)"]),
                 "clip-low-above-1": ({"clip_low": 1.5}, ["clip_low"]),
                 "clip-high-0": ({"clip_high": 0.0}, ["clip_high"]),
+            },
+        ),
+        cispo_token_losses: (
+            ROW | {"advantages": [1.0], "ratio_cap": 5.0},
+            {
+                **MASKS,
+                "one-advantage-a-token": ({"advantages": [[1.0, 2.0]]}, ["advantages (1, 2)"]),
+                "a-cap-below-1": ({"ratio_cap": 0.5}, ["ratio_cap"]),
             },
         ),
         reduce_losses: (

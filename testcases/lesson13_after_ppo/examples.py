@@ -8,11 +8,11 @@ from testcases.harness import Request, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
+    cispo_token_losses,
     clipped_token_losses,
     dpo_loss,
     expected_best_of_n,
     group_advantages,
-    informative_groups,
     kl_token_losses,
     reduce_losses,
     sequence_ratio,
@@ -37,6 +37,9 @@ def examples(seed: int) -> list[Request]:
         found += [
             request(
                 clipped_token_losses, now, then, advantages, mask, low, high, grad_of="log_probs", grad_weights=slopes
+            ),
+            request(
+                cispo_token_losses, now, then, advantages, mask, 1 + high, grad_of="log_probs", grad_weights=slopes
             ),
             request(sequence_ratio, now, then, mask, grad_of="log_probs", grad_weights=advantages),
             request(sequence_ratio, now, then, mask, False, grad_of="log_probs"),
@@ -67,6 +70,10 @@ def _at_the_corners(draw: torch.Generator) -> list[Request]:
         request(
             clipped_token_losses, now, then, advantages, full, grad_of=("log_probs", "old_log_probs", "advantages")
         ),
+        request(cispo_token_losses, now - 1000, then - 1000, advantages, full, 1.5, grad_of="log_probs"),
+        request(
+            cispo_token_losses, now, then, advantages, full, 5.0, grad_of=("log_probs", "old_log_probs", "advantages")
+        ),
         request(scenario("kl_in_units", of=kl_token_losses), **near, ref_log_probs=ref, unit=2.0**-27),
         request(kl_token_losses, now, then, now - then, full, grad_of=("log_probs", "old_log_probs", "ref_log_probs")),
         request(truncated_importance_weights, now + 4, then, full, 1.5),
@@ -78,13 +85,10 @@ def _of_groups(draw: torch.Generator) -> list[Request]:
     found = []
     for prompts, responses in ((3, 5), (4, 4), (1, 3), (5, 2)):
         scores = 3 * normal_from(draw, prompts, responses) + 1
-        equal = scores.round().clamp(0, 2)
         found += [
             request(group_advantages, scores, 0.3, grad_of="scores"),
             request(group_advantages, scores, divide_by_std=False),
             request(group_advantages, scores),
-            request(informative_groups, equal),
-            request(informative_groups, scores),
             request(expected_best_of_n, scores, 2),
             request(expected_best_of_n, scores, responses),
             request(expected_best_of_n, scores, 1),
@@ -92,12 +96,7 @@ def _of_groups(draw: torch.Generator) -> list[Request]:
         chances = normal_from(draw, responses).softmax(dim=0)
         found += [request(best_of_n_kl, chances, n) for n in (2, 5)]
         found.append(request(best_of_n_kl, torch.cat([chances, chances.new_zeros(1)]), 3))
-    found += [
-        request(informative_groups, [[1.0, -1.0], [0.0, 0.0], [1.0, 1.0]]),
-        request(informative_groups, [[math.nan, 1.0], [2.0, 2.0]]),
-        request(informative_groups, [[1e-9, 2e-9], [100_000.0, 100_001.0]]),
-        request(expected_best_of_n, normal_from(draw, 1, 400), 200),
-    ]
+    found += [request(expected_best_of_n, normal_from(draw, 1, 400), 200)]
     return found
 
 

@@ -55,6 +55,44 @@ def clipped_token_losses(
     raise NotImplementedError("lesson13: clipped_token_losses")
 
 
+def cispo_token_losses(
+    log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, mask: Tensor, ratio_cap: float
+) -> Tensor:
+    """Weigh each token's log-probability by its ratio, cut off at a cap: in CISPO's loss every token keeps a gradient.
+
+    ratio  = probability of the token now / its probability when it was sampled
+    weight = min(ratio, ratio_cap), held constant
+    loss   = -weight A log(probability now)
+
+    Args:
+        log_probs: (B, T) of the policy in training, in nats; the only argument that receives a gradient.
+        old_log_probs: (B, T) of the policy that sampled.
+        advantages: (B,), one for each response, the same for all its tokens.
+        mask: (B, T) bool, True on real tokens.
+        ratio_cap: >= 1, the largest weight. The paper tunes it and gives no number; Khatri et al. (2025) tried 4 to 8.
+
+    Returns:
+        (B, T), not yet averaged, 0 where masked. The slope by `log_probs` is -weight A, also outside of the interval
+        where PPO clips. Only this slope is meant: the value has no meaning of its own.
+
+    Raises:
+        ValueError: shapes disagree, the mask is not bool or is False everywhere, or ratio_cap is below 1: it would
+            shrink the step of a policy that has not moved.
+
+    Source: MiniMax, "MiniMax-M1", 2025, section 3.1, equations 4 and 5, without the bound below, which the paper sets
+        so low that it never acts.
+    """
+    check_shapes(
+        log_probs=(log_probs, "B T"),
+        old_log_probs=(old_log_probs, "B T"),
+        advantages=(advantages, "B"),
+        mask=(mask, "B T"),
+    )
+    check_mask(mask)
+    check_number("ratio_cap", ratio_cap, 1.0)
+    raise NotImplementedError("lesson13: cispo_token_losses")
+
+
 def reduce_losses(
     losses: Tensor, mask: Tensor, denominator: str = "tokens", total: float | None = None, constant: float | None = None
 ) -> Tensor:
