@@ -59,7 +59,8 @@ class TablePolicy(HuggingFaceModel):
     def __init__(self, table: Tensor | Config, places: Tensor | None = None) -> None:
         super().__init__()
         if isinstance(table, Config):
-            table, places = (None if one is None else torch.zeros(one) for one in table.shapes)
+            shape, more = table.shapes
+            table, places = torch.zeros(shape), None if more is None else torch.zeros(more)
         self.table = nn.Parameter(table.clone())
         self.places = None if places is None else nn.Parameter(places.clone())
         shapes = table.shape, None if places is None else places.shape

@@ -40,7 +40,7 @@ class Words:
         return Output(**found)
 
     def encode(self, text: str, **options: Any) -> Any:
-        return self(text, **options).input_ids
+        return self(text, **options)["input_ids"]
 
     def _id_of(self, word: str) -> int:
         return self.words.index(word if word in self.words else "<unk>")
