@@ -39,9 +39,6 @@ def main() -> None:
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
     parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
     add_assignment(parser)
-    parser.add_argument(
-        "--accept", default="", help='take files of almost the right name as meant: a student\'s, or "all"'
-    )
     parser.add_argument("--regrade", default="", help="a student, a lesson or an exercise that is graded again")
     parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
@@ -127,7 +124,7 @@ def _batch(options: argparse.Namespace, given: reporting.Given, folder: Path | N
     if secret is None:
         given.out.mkdir(mode=0o700, parents=True, exist_ok=True)
         secret = kept_in(given.out)
-    return Batch(kind, secret, int(jobs), limits, given.assignment, options.accept, options.regrade)
+    return Batch(kind, secret, int(jobs), limits, given.assignment, options.regrade)
 
 
 def _secret(options: argparse.Namespace, out: Path, folder: Path | None) -> Secret | None:

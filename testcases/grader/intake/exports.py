@@ -49,8 +49,6 @@ class HandIn:
     """Other names of the student, by which a roster may know them: an email address, a number."""
     system: str = ""
     """Whose layout it is, such as "Canvas"."""
-    accepted: tuple[tuple[str, str, str], ...] = ()
-    """File, which file of the course it is taken as, and since when the instructor says so (see accepted.py)."""
     key: str = ""
     """Which no other has."""
 

@@ -21,7 +21,6 @@ from testcases.harness.catalog import strange_encoding
 from .. import linux
 from ..status import CLOSED, ENCODING, NEAR, NEWER, SECOND, SYNTAX
 from . import archives, syntax
-from .accepted import code_of
 from .archives import Source, Unreadable, is_archive, printable, stem_of
 from .exports import HandIn
 from .selection import Chosen, choose, course_files, exercises_in, is_given, is_untouched
@@ -61,8 +60,6 @@ class Submission(HandIn):
     doubts: list[Doubt] = field(default_factory=list)
     kept: dict[str, Any] = field(default_factory=dict)
     """Lesson -> its marks, where nothing has changed that they depend on."""
-    proposals: list[tuple[str, str]] = field(default_factory=list)
-    """A file that was found, and the one of the course that it may be."""
     newer: dict[str, str] = field(default_factory=dict)
     """Path below `tutorial/` -> why the grader's Python cannot read what a newer one can."""
     damaged: dict[str, str] = field(default_factory=dict)
@@ -219,9 +216,6 @@ def _doubt_names(submission: Submission) -> None:
     for path in course_files():
         if path not in submission.files and (close := close_match(path, submission.others)):
             submission.doubt(NEAR, f"no {path}{close}")
-            submission.proposals.append((close_name(path, submission.others) or "", path))
-    twice = [name for name, _ in submission.proposals]
-    submission.proposals = [one for one in submission.proposals if twice.count(one[0]) == 1]
 
 
 def _doubt_syntax(submission: Submission) -> None:
@@ -269,7 +263,6 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
     """
     for note in source.notes:
         submission.note(note)
-    _take_as(submission, source)
     names = list(source.readers)
     chosen = choose(names, source.read, origin)
     for note in chosen.notes:
@@ -300,22 +293,6 @@ def _take(submission: Submission, source: Source, origin: str, above: str = "", 
 def _doubt_packed(submission: Submission, name: str) -> None:
     if problem := archives.packed_problem(name):
         submission.doubt(CLOSED, problem)
-
-
-def _code_in(read: Callable[[], bytes]) -> bytes:
-    return code_of(read())
-
-
-def _take_as(submission: Submission, source: Source) -> None:
-    """Give the files that were accepted the names that they are taken as."""
-    for name, path, when in submission.accepted:
-        folder = name.rpartition("/")[0]
-        taken = f"{folder}/{path.rpartition('/')[2]}".lstrip("/")
-        is_open = taken not in source.readers or is_untouched(path, source.read(taken))
-        if name in source.readers and path in course_files() and is_open:
-            read = source.readers.pop(name)
-            source.readers[taken] = partial(_code_in, read) if name.endswith(NOTEBOOK) else read
-            submission.note(f"{name} is taken as {path}: accepted by the instructor, {when}")
 
 
 def _another_text(source: Source, chosen: Chosen, archive: Source, origin: str) -> str:
@@ -372,7 +349,6 @@ def _doubt_copy(submission: Submission, source: Source, chosen: Chosen, name: st
                     submission.doubt(
                         NEAR, f"{graded} is as it was handed out; there is {printable(name)}: was it meant?"
                     )
-                    submission.proposals.append((printable(name), path))
                 else:
                     submission.doubt(SECOND, f"graded {graded}; {name} has almost its name, and another text")
 

@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -23,7 +23,7 @@ from tqdm import tqdm
 from testcases.harness.suite import keep_what_is_loaded
 
 from .. import linux
-from ..intake import HandIn, Submission, accepted, find_outside, printable, read_submission, unreadable
+from ..intake import HandIn, Submission, find_outside, printable, read_submission, unreadable
 from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
 from .assignment import Assignment
 from .grade import Grader, empty_result, plan
@@ -43,8 +43,6 @@ class Batch:
     jobs: int
     limits: Limits
     assignment: Assignment
-    accept: str = ""
-    """Whose files of almost the right name are taken as meant: a student's, or "all"."""
     regrade: str = ""
     """A student, a lesson or an exercise that is graded again in any case."""
     course: str = ""
@@ -84,8 +82,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    taken = accepted.read(out)
-    hand_ins = [replace(one, accepted=taken.get(one.student, ())) for one in find_outside(folder, out)]
+    hand_ins = find_outside(folder, out)
     cleanup.sweep()
     results = _folder_for_results(out)
     work = out / ".work"
@@ -175,7 +172,7 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
     """Read one submission after the other, and leave out what has been graded before."""
     for hand_in in hand_ins:
         try:
-            submission = _read(hand_in, results, batch)
+            submission = read_submission(hand_in)
             row = _known_row(submission, results, batch)
         except OSError:
             raise  # The disk is everybody's.
@@ -186,14 +183,6 @@ def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any,
             bar.update()
         else:
             yield submission
-
-
-def _read(hand_in: HandIn, results: Path, batch: Batch) -> Submission:
-    submission = read_submission(hand_in)
-    if submission.proposals and batch.accept in ("all", hand_in.student):
-        more = accepted.add(results.parent, hand_in.student, submission.proposals)
-        submission = read_submission(replace(hand_in, accepted=(*hand_in.accepted, *more)))
-    return submission
 
 
 def _known_row(submission: Submission, results: Path, batch: Batch) -> Row | None:

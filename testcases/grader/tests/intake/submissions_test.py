@@ -1,16 +1,14 @@
 """Whatever an LMS exports: every student is found once, and of what each handed in, the lessons and what they need."""
 
 import io
-import json
 import sys
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from testcases.grader.intake import Submission, accepted, find, from_folder, read_submission
+from testcases.grader.intake import Submission, find, from_folder, read_submission
 from testcases.grader.status import NEAR, NEWER, SECOND, SYNTAX
 from testcases.harness import named_cases
 from testcases.harness.catalog import TUTORIAL
@@ -224,32 +222,22 @@ def test_a_damaged_file_is_not_missing(tmp_path: Path):
     "name",
     ["gae (1).py", "GAE.py", "gae.PY", "Copy of gae.py", "gae - Copy.py", "gae.py.txt", "gae_v2.py", "gae.ipynb"],
 )
-def test_a_name_that_is_almost_right_is_taken_as_meant_once_it_is_accepted(tmp_path: Path, name: str):
-    text = "mine = 1\n"
-    if name.endswith("ipynb"):
-        text = json.dumps({"cells": [{"cell_type": "code", "source": ["%matplotlib inline\n", "mine = 1"]}]})
-    (put(tmp_path / "ann", name) / name).write_text(text, "utf-8")
-    (hand_in,) = find(tmp_path)
-    before = read_submission(hand_in)
-    assert not before.files and before.proposals == [(name, GAE)] and before.status == "empty"
-    taken = accepted.add(tmp_path, "ann", before.proposals)
-    assert accepted.read(tmp_path) == {"ann": taken} and taken[0][:2] == (name, GAE) and taken[0][2][:2] == "20"
-    after = read_submission(replace(hand_in, accepted=taken))
-    assert after.files[GAE] == b"mine = 1\n" and not after.proposals
-    assert any("accepted by the instructor, 20" in note for note in after.notes)
+def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path, name: str):
+    put(tmp_path / "ann", name)
+    found = only(tmp_path)
+    assert not found.files and found.status == "empty"
+    assert [(doubt.kind, doubt.text) for doubt in found.doubts] == [
+        (NEAR, f"no {GAE}; there is {name}: was it renamed?")
+    ]
 
 
 @pytest.mark.parametrize("stub, kind", [("", NEAR), ("mine = 0\n", SECOND)])
-def test_a_name_that_is_almost_right_beside_what_nobody_worked_on_can_be_accepted(tmp_path: Path, stub: str, kind: str):
+def test_a_name_that_is_almost_right_beside_what_nobody_worked_on_is_proposed(tmp_path: Path, stub: str, kind: str):
     """A browser adds (1) because the file that was handed out is there already."""
     here, near = tmp_path / "ann" / "tutorial" / GAE, f"tutorial/{GAE[:-3]} (1).py"
     put(tmp_path / "ann", f"tutorial/{GAE}", near)
     here.write_text(stub or (TUTORIAL / GAE).read_text("utf-8"), "utf-8")
-    (hand_in,) = find(tmp_path)
-    before = read_submission(hand_in)
-    assert [doubt.kind for doubt in before.doubts] == [kind] and len(before.proposals) == (kind == NEAR)
-    after = read_submission(replace(hand_in, accepted=accepted.add(tmp_path, "ann", before.proposals)))
-    assert (after.files[GAE] == f"# {near}\n".encode()) == (kind == NEAR) == (not after.doubts)
+    assert [doubt.kind for doubt in only(tmp_path).doubts] == [kind]
 
 
 def test_what_the_course_brings_is_no_second_copy(tmp_path: Path):
@@ -268,8 +256,7 @@ def test_a_comment_that_is_typed_beside_the_work_is_not_told(tmp_path: Path):
 
 def test_a_notebook_of_the_course_is_nobodys_lesson(tmp_path: Path):
     put(tmp_path / "ann", "notebooks/04_gae.ipynb", f"tutorial/{LOSS}")
-    (hand_in,) = find(tmp_path)
-    assert not read_submission(hand_in).proposals
+    assert not only(tmp_path).doubts
 
 
 def test_a_file_that_a_lesson_names_goes_with_it(tmp_path: Path):
