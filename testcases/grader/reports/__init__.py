@@ -131,9 +131,9 @@ def _pages(out: Path, adjusted: Class, assignment: Assignment, each: _Each) -> l
     returned = feedback.Feedback(out / "feedback", found, title)
     for sheet in found:
         each.write("its feedback", sheet, partial(returned.add, sheet))
-    written += returned.zips()
+    written += returned.moodle()
     urgent = analysis.looks(found, _unknown(adjusted), adjusted.problems, each.failed)
-    return written + pages.write_class(report, found, problems, assignment, urgent)
+    return [*written, pages.write_class(report, found, problems, assignment, urgent)]
 
 
 def _unknown(adjusted: Class) -> dict[str, str]:

@@ -1,21 +1,17 @@
-"""What students get back: each one's page and comments, also in the layouts that an LMS takes.
+"""What students get back: each one's page and comments, also in the layout that Moodle takes.
 
 - feedback/students/<name>/: feedback.html and FEEDBACK.md, for each submission
 - feedback/moodle.zip: Assignment, View all submissions, Upload multiple feedback files in a zip
-- feedback/canvas.zip: Assignment, Re-Upload Submissions
 - feedback/github/<repository>/FEEDBACK.md: copy it into the repository of that name, and commit it
 
-Moodle and Canvas know whose a file is by the name that the export gave it. Canvas shows it under the name of the file
-that was handed in, so that each is of that file's kind.
+Moodle knows whose a file is by the name that the export gave it.
 """
 
-import io
 import re
 import shutil
-import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
@@ -27,7 +23,6 @@ from .pages import WORDS, student_page
 PAGE, TEXT = "feedback.html", "FEEDBACK.md"
 DATE = (2020, 1, 1, 0, 0, 0)
 """The same feedback gives the same bytes."""
-TARS = {"gz": "w:gz", "tgz": "w:gz", "bz2": "w:bz2", "tbz2": "w:bz2", "xz": "w:xz", "txz": "w:xz", "tar": "w"}
 
 
 class Feedback:
@@ -37,33 +32,38 @@ class Feedback:
         self.folder, self.title = folder, title
         shutil.rmtree(folder, ignore_errors=True)
         self._often = Counter(name for sheet in sheets for name in [_place(sheet)] if name)
-        self._zips: dict[str, dict[str, bytes]] = {"Moodle": {}, "Canvas": {}}
+        self._moodle: dict[str, str] = {}
 
     def add(self, sheet: MarkSheet) -> list[Path]:
         """That of one submission. Where two would have the same place in an export, neither is in it."""
         page, text = student_page(sheet, self.title), markdown(sheet, self.title)
         own = self.folder / "students" / sheet.page
         written = [write_text(own / PAGE, page), write_text(own / TEXT, text)]
-        both, name = {PAGE: page.encode(), TEXT: text.encode()}, _place(sheet)
+        name = _place(sheet)
         if self._often[name] != 1:
             return written
         if sheet.system == "repository":
             return [*written, write_text(self.folder / "github" / name / TEXT, text)]
-        self._zips[sheet.system][name] = like(name, both)
+        self._moodle[name] = page
         return written
 
-    def zips(self) -> list[Path]:
-        """For Moodle and Canvas."""
-        found = {system.lower(): files for system, files in self._zips.items() if files}
-        return [_write_bytes(self.folder / f"{system}.zip", zipped(files)) for system, files in found.items()]
+    def moodle(self) -> list[Path]:
+        """The zip for Moodle, if anybody handed in there."""
+        if not self._moodle:
+            return []
+        path = self.folder / "moodle.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, page in self._moodle.items():
+                info = zipfile.ZipInfo(name, DATE)
+                info.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(info, page)
+        return [path]
 
 
 def _place(sheet: MarkSheet) -> str:
     """What a system knows a submission's feedback by; empty where none does."""
     if sheet.system == "Moodle":
         return f"{_safe(sheet.student)}/{PAGE}"
-    if sheet.system == "Canvas":
-        return _safe(sheet.exported[-1]) if sheet.exported else ""
     return _safe(sheet.student) if sheet.system == "repository" else ""
 
 
@@ -110,42 +110,3 @@ def _safe(name: str) -> str:
     """The name as it was exported, but no path, and without the half characters that stand for bytes of another
     encoding: no zip takes them."""
     return re.sub(r"[/\\\x00-\x1f\ud800-\udfff]", "_", name).lstrip(".") or "_"
-
-
-def like(name: str, files: Mapping[str, bytes]) -> bytes:
-    """The feedback as a file of the kind that a name says: an archive, the comments of a Python file, else the page."""
-    ending = name.lower().rpartition(".")[2]
-    if ending == "zip":
-        return zipped(files)
-    if ending in TARS:
-        return _tarred(files, TARS[ending])
-    if ending == "py":
-        lines = files[TEXT].decode().splitlines()
-        return "".join(f"# {line}".rstrip() + "\n" for line in lines).encode()
-    return files[PAGE]
-
-
-def zipped(files: Mapping[str, bytes]) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            info = zipfile.ZipInfo(name, DATE)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, content)
-    return data.getvalue()
-
-
-def _tarred(files: Mapping[str, bytes], mode: str) -> bytes:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode=mode) as archive:  # type: ignore[call-overload]
-        for name, content in files.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return data.getvalue()
-
-
-def _write_bytes(path: Path, data: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path

@@ -1,7 +1,7 @@
 """Static HTML: a page for each student, and one for the instructor.
 
-Every text is escaped by the templates. The pages hold no script, and their policy allows none: nothing is loaded but
-the figures beside the class page. A student's page names no other student.
+Every text is escaped by the templates. The pages hold no script and load nothing, and their policy allows neither. A
+student's page names no other student.
 """
 
 import base64
@@ -20,7 +20,6 @@ from testcases.harness.student import stories
 from ... import status
 from ...marking import TITLE, Assignment
 from ..marks import ExerciseMarks, MarkSheet, clean, points
-from . import figures
 from .analysis import Look, items, mistakes
 from .code import elsewhere, listings, own_modules
 
@@ -61,10 +60,9 @@ def write_code(folder: Path, sheet: MarkSheet, title: str = TITLE) -> Path:
 
 def write_class(
     folder: Path, sheets: Sequence[MarkSheet], matching: Sequence[tuple], assignment: Assignment, urgent: Sequence[Look]
-) -> list[Path]:
-    """The class page and its figures; `matching` holds what did not fit the roster, `urgent` who needs a look."""
+) -> Path:
+    """The class page; `matching` holds what did not fit the roster, `urgent` who needs a look."""
     analysis = items(sheets)
-    drawn = figures.draw(folder / "figures", sheets, analysis)
     percents = [sheet.percent for sheet in sheets if sheet.percent is not None]
     template = _environment().get_template("class.html")
     text = template.render(
@@ -74,7 +72,6 @@ def write_class(
         items=analysis,
         mistakes=mistakes(analysis),
         matching=matching,
-        figures={path.stem for path in drawn},
         percents=percents,
         mean=statistics.fmean(percents) if percents else None,
         median=statistics.median(percents) if percents else None,
@@ -82,7 +79,7 @@ def write_class(
         unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
         **_style(),
     )
-    return [write_text(folder / "index.html", text), *drawn]
+    return write_text(folder / "index.html", text)
 
 
 def _first(sheet: MarkSheet) -> ExerciseMarks | None:
@@ -128,5 +125,5 @@ def _style() -> dict[str, Markup]:
     """The style sheet, and the policy that allows this one and no other."""
     css = (TEMPLATES / "style.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self'; base-uri 'none'; form-action 'none'"
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return {"css": Markup(css), "policy": Markup(policy)}

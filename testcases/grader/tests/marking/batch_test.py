@@ -272,7 +272,7 @@ SHORT = "call_seconds=0.5,grace_seconds=0.2,deaths=1,import_seconds=0.3"
 
 
 @pytest.mark.smoke
-def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, no_figures: None, tmp_path: Path):
+def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, tmp_path: Path):
     """One submission cannot hurt another: beside one that takes all it can it has the mark that it has alone."""
     folder, out = tmp_path / "in", tmp_path / "out"
     solved(folder / "honest", "lesson04_gae")

@@ -10,7 +10,6 @@ from testcases.grader.marking import Batch, asked_for, changes, secret, secret_o
 from testcases.grader.sandbox import Limits, staging
 from testcases.grader.tests.reports.data import exercise, put, read_csv, report, result
 
-pytestmark = pytest.mark.usefixtures("no_figures")
 KEY = secret_of("of the class")
 
 

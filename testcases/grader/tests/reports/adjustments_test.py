@@ -12,7 +12,6 @@ from testcases.grader.reports import Reports, write_reports
 from testcases.grader.reports.marks import adjustments, overrides, sheets
 from testcases.grader.tests.reports.data import batch_rows, exercise, grid, put, read_csv, result
 
-pytestmark = pytest.mark.usefixtures("no_figures")
 NAMES = ("lesson04_gae.td_errors", "lesson04_gae.compute_gae")
 GAE = {"exercises": list(NAMES), "points": 20}
 
@@ -59,15 +58,6 @@ def test_every_report_follows_the_assignment(tmp_path: Path):
     assert "17 / 20" in text and "HW 2" in text and "Half right." in text and "points by your instructor" in text
     text = (tmp_path / "report/index.html").read_text("utf-8")
     assert "HW 2: 20 points" in text and "1 with marks given by hand" in text
-
-
-def test_a_result_of_an_earlier_version_keeps_its_denominator(tmp_path: Path):
-    """An exercise of then that is given now counts in the hand-ins of then."""
-    older = result("ann", {"td_errors": exercise(2, 2), "given_now": exercise(0, 3)})
-    (sheet,) = adjusted({"lessons": [4]}, older, out=tmp_path / "points").sheets
-    assert (sheet.mark, sheet.max_score) == (2, 5)
-    (sheet,) = adjusted({"lessons": [4], "points": 20}, older, out=tmp_path / "twenty").sheets
-    assert (sheet.mark, sheet.max_score) == (8, 20)
 
 
 def test_the_instructors_word_is_the_last(tmp_path: Path):

@@ -1,8 +1,6 @@
-"""What students get back, in the layouts that Moodle and Canvas take and in a repository."""
+"""What students get back, in the layout that Moodle takes and in a repository."""
 
-import io
 import re
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -10,8 +8,6 @@ import pytest
 
 from testcases.grader.reports.pages import feedback
 from testcases.grader.tests.reports.data import CAUSE, check_page, exercise, load_one, put, report, result
-
-pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 def back(out: Path, name: str) -> dict[str, bytes]:
@@ -44,18 +40,6 @@ def test_moodle(tmp_path: Path, name: str):
     report(put(tmp_path, result(name, system="Moodle", exported=[name]), result("bob")))
     (path,) = back(tmp_path, "moodle.zip")
     assert path == f"{name}/feedback.html" and MOODLE.fullmatch(path)
-
-
-def test_canvas_gets_files_of_the_names_and_kinds_that_it_gave(tmp_path: Path):
-    names = ["leeann_1_22_gae.py", "smith_LATE_2_23_rest-2.zip", "xu_3_24_work.tar.gz", "yu_4_25_notes.txt"]
-    report(put(tmp_path, *(result(name, system="Canvas", exported=["older.py", name]) for name in names)))
-    found = back(tmp_path, "canvas.zip")
-    assert sorted(found) == names
-    compile(found[names[0]], names[0], "exec")
-    assert b"# **3 of 6 points**" in found[names[0]]
-    assert zipfile.ZipFile(io.BytesIO(found[names[1]])).namelist() == ["feedback.html", "FEEDBACK.md"]
-    assert tarfile.open(fileobj=io.BytesIO(found[names[2]])).getnames() == ["feedback.html", "FEEDBACK.md"]
-    assert found[names[3]].startswith(b"<!doctype html>")
 
 
 def test_a_repository_gets_a_file_to_commit(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -26,7 +25,6 @@ from testcases.grader.tests.reports.data import (
 from testcases.harness import named_cases
 
 
-@pytest.mark.usefixtures("no_figures")
 @named_cases(
     "text",
     {
@@ -60,7 +58,6 @@ def test_a_broken_results_file_is_a_grader_error_and_never_0_points(tmp_path: Pa
     assert "bob" not in (out / "moodle.csv").read_text("utf-8")
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_submission_whose_results_are_lost_has_a_row_and_an_old_result_has_none(tmp_path: Path):
     out = put(tmp_path, result("ann"), result("of the batch before"))
     rows = [Row("ann", "r0000", 3, 6, "graded"), Row("=1+1", "_1_1", 3, 6, "graded")]
@@ -76,7 +73,6 @@ def test_an_unknown_status_is_a_grader_error(tmp_path: Path):
     assert sheet.status == "grader-error" and "<script>" in sheet.notes[0]
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_every_status_is_shown_in_words(tmp_path: Path):
     exercises = {f"e{i}": exercise(0, 2, status) for i, status in enumerate(STATUSES[1:])}
     out = put(tmp_path, result(exercises=exercises))
@@ -89,7 +85,6 @@ def test_every_status_is_shown_in_words(tmp_path: Path):
     assert len(grid(out / "canvas.csv")) == 2 and len(grid(out / "moodle.csv")) == 1
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_empty_and_unsandboxed_submissions_are_told_apart(tmp_path: Path):
     missing = {"td_errors": exercise(0, 2, "missing")}
     ann, bob = result("ann", missing, status="empty"), result("bob", sandbox="none")
@@ -115,7 +110,6 @@ def test_no_class_and_a_class_of_one(tmp_path: Path, count: int):
     assert ("There is nothing here yet" in page.text) == (count == 0)
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_names_that_differ_in_case_only_stay_apart(tmp_path: Path):
     out = put(tmp_path, result("Ann"), result("ann", {"td_errors": exercise(0, 6, "wrong")}), result("ANN"))
     report(out)
@@ -127,7 +121,6 @@ def test_names_that_differ_in_case_only_stay_apart(tmp_path: Path):
     assert len({path.name.lower() for path in (out / "report" / "students").iterdir()}) == 3
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_large_class_has_a_row_and_a_page_each(tmp_path: Path):
     out = put(tmp_path, *(result(f"student {i}") for i in range(100)))
     report(out)
@@ -153,7 +146,6 @@ def test_two_runs_write_the_same_and_remove_what_is_old(tmp_path: Path):
     assert (out / "report" / "mine.txt").exists()
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_student_page_tells_points_cause_and_reading_and_no_other_student(tmp_path: Path):
     out = put(tmp_path, result("ann"), result("bob"))
     report(out)
@@ -164,7 +156,6 @@ def test_a_student_page_tells_points_cause_and_reading_and_no_other_student(tmp_
     assert "bob" not in text and "index.html" not in ann.read_text("utf-8")
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_repaired_suspect_tells_the_story_of_the_real_bug_and_another_does_not(tmp_path: Path):
     data = result(exercises={"bounded_error": exercise(), "credit_packed": exercise(0, 2, "wrong")})
     data["lessons"] = {"lesson10_bug_hunt": next(iter(data["lessons"].values()))}
@@ -181,7 +172,6 @@ def test_a_student_page_does_not_tell_the_secret_or_the_cause_twice(tmp_path: Pa
     assert text.count("got [2]") == 2 and text.count(CAUSE["why"]) == 3 and "987654321" not in text
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_the_page_of_what_cannot_be_read_says_why_and_nothing_else(tmp_path: Path):
     missing = {"td_errors": exercise(0, 2, "missing", message="there is no file")}
     report(put(tmp_path, result("ann", missing, notes=["<broken> archive"], status="unreadable")))
@@ -190,7 +180,6 @@ def test_the_page_of_what_cannot_be_read_says_why_and_nothing_else(tmp_path: Pat
     assert "cannot be read" in text and "<broken> archive" in text and "td_errors" not in text
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_lesson_that_nobody_touched_is_one_line(tmp_path: Path):
     exercises = {f"e{i}": exercise(0, 2, "missing", message="no gae.py; there is <Gae>.py") for i in range(3)}
     out = put(tmp_path, result(exercises=exercises), result("bob", {**exercises, "e0": exercise(0, 2, "not-started")}))
@@ -209,8 +198,6 @@ def test_the_class_page_counts_passes_and_mistakes(tmp_path: Path):
     assert "td_errors 2 (67%)100% 67%" in text  # of all, of those who tried
     assert "compute_gae 0 (0%)0% 25%" in text  # the one without a verdict is no failure
     assert "2lesson04_gae compute_gaedones_ignored" in text
-    for name in ("scores", "exercises", "mistakes"):
-        ElementTree.parse(out / "report" / "figures" / f"{name}.svg")
 
 
 CODE = """import torch
@@ -232,7 +219,6 @@ def compute_gae(rewards):
 """
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_page_shows_the_code_that_was_graded_and_where_it_failed(tmp_path: Path):
     files = [{"path": "lesson04_gae/gae.py", "text": CODE, "cut": 0}]
     exercises = {"td_errors": exercise(0, 2, "wrong"), "compute_gae": exercise(2, 2)}
@@ -252,7 +238,6 @@ def test_a_page_shows_the_code_that_was_graded_and_where_it_failed(tmp_path: Pat
     assert whole.read_text("utf-8") == CODE and whole.parts[-2:] == ("lesson04_gae", "gae.py")
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_no_file_of_a_submission_is_written_outside_of_its_folder(tmp_path: Path):
     files = [
         {"path": path, "text": "x", "cut": 0} for path in ("../../a.py", "/tmp/lesson04_b.py", "lesson04_gae/c.py")

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from testcases.grader.reports import write_reports
 from testcases.grader.reports.marks import Override, roster, sheets, slug, tables
 from testcases.grader.tests.reports.data import batch_rows, grid, put, read_csv, report, result
@@ -136,7 +134,6 @@ def test_nobody_is_lost_and_nobody_is_guessed(tmp_path: Path):
     }
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_the_gradebook_has_everybody(tmp_path: Path):
     out, path = put(tmp_path / "out", result("ann"), result("eve"), result("bo")), tmp_path / "roster.csv"
     path.write_text("name,student\nAnn Lee,ann\nBo One,Bo\nBo Two,BO\n=cy,cy\n", "utf-8")
@@ -163,7 +160,6 @@ def test_the_exact_name_wins_over_one_in_other_case(tmp_path: Path):
     assert "another submission fits it better: look at both" in why
 
 
-@pytest.mark.usefixtures("no_figures")
 @named_cases(
     "text, complaint",
     {
@@ -200,7 +196,6 @@ def test_rosters_as_other_programs_write_them(tmp_path: Path, data: bytes):
     assert [person.name for person in roster_of(tmp_path, data).people] == ["Zoë Ng"]
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_marks_go_back_under_the_roster_s_own_heading(tmp_path: Path):
     (tmp_path / "class.csv").write_text(
         "name,login,email,PPO by Hand (777)\nAnn Lee,al,a@x.edu,\nBo Roe,bo,b@x.edu,\n", "utf-8"
@@ -221,7 +216,6 @@ def test_marks_go_back_under_the_roster_s_own_heading(tmp_path: Path):
     assert "Ann Lee" in pages and "<bdi>al</bdi>" not in pages
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_nobody_has_a_0_while_it_is_not_known_whose_a_submission_is(tmp_path: Path):
     (tmp_path / "class.csv").write_text("name,login\nAnn Lee,al\nBo Roe,bo\n", "utf-8")
     report(put(tmp_path, result("al"), result("who?")), tmp_path / "class.csv")
@@ -229,7 +223,6 @@ def test_nobody_has_a_0_while_it_is_not_known_whose_a_submission_is(tmp_path: Pa
     assert [row["status"] for row in read_csv(tmp_path / "gradebook.csv")] == ["graded", "graded", "unclear"]
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_whose_work_may_be_one_of_two_has_no_0_and_can_have_a_mark(tmp_path: Path):
     people, out = tmp_path / "class.csv", put(tmp_path, result("ann"), result("Ann"), result("bo"))
     people.write_text("name,student,email\nAnn Lee,ANN,a@x.edu\nBo Roe,bo,b@x.edu\nCy Poe,cy,c@x.edu\n", "utf-8")
