@@ -137,9 +137,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """A public name of the first module that has it: what comes later, such as accelerate, need not be imported."""
-    for module in _MODULES if name in __all__ else ():
-        if hasattr(found := import_module(f".{module}", __name__), name):
-            return getattr(found, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # else a name that is not there would be Any to a type checker
+
+    def __getattr__(name: str) -> Any:
+        """A public name of the first module that has it: what comes later, such as accelerate, need not be imported."""
+        for module in _MODULES if name in __all__ else ():
+            if hasattr(found := import_module(f".{module}", __name__), name):
+                return getattr(found, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
