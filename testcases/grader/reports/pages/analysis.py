@@ -10,10 +10,7 @@ from ..marks import MarkSheet
 NO_VERDICT, NOT_GRADED, UNKNOWN = "no verdict", "not graded", "whose is it?"
 OVERRIDE = "an override is not applied"
 UNWRITTEN = "a report is missing"
-TO_DO = {
-    SECOND: " (remove what does not count, and run again)",
-    NEAR: " (give it that name if it was meant, and run again)",
-}
+TO_DO = {SECOND: " (remove what does not count, and run again)", NEAR: " (if it was meant, rename it, and run again)"}
 ORDER = (
     NO_VERDICT,
     TAMPER,
