@@ -43,7 +43,7 @@ class Case:
 
 def module(text: str, modules: str = "", *, checks: bool = False) -> str:
     """Lesson 4's file with this below the imports of these modules, and of the `checks`."""
-    given = "from ..shapes import check_number, check_shapes\n" if checks else ""
+    given = "from ppo_by_hand.core.shapes import check_number, check_shapes\n" if checks else ""
     return "".join(f"import {name}\n" for name in modules.split()) + given + text.removeprefix("\n")
 
 
@@ -411,7 +411,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     checked(rewards, values, dones, gamma)
     return rewards + gamma * next_values(values, dones) - values[..., :-1]
 ''', score=9, files={"lesson04_gae/my_helpers.py": '''
-from ..shapes import check_number, check_shapes
+from ppo_by_hand.core.shapes import check_number, check_shapes
 def checked(rewards, values, dones, gamma):
     check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
     check_number("T, the number of steps", rewards.shape[-1], 1)
