@@ -85,11 +85,6 @@ def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocke
     assert torch.equal(reward_model.head.bias, trained.reward.reward_model.head.bias)
 
 
-def test_the_same_seed_gives_the_same_summary(tmp_path, undisturbed):
-    assert run(tmp_path, "--seed", "0") == 0
-    assert numbers(tmp_path) == numbers(undisturbed)
-
-
 @named_cases(
     "arguments, sentence",
     {

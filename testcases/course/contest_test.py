@@ -303,23 +303,6 @@ def test_each_seed_has_its_own_reward_model_that_all_methods_share(monkeypatch, 
     assert {one["code"] for one in kept} == {stack.code_of_lessons(SOLUTIONS)}, "results are of the lessons as they are"
 
 
-ONE_FOR_ALL = [SITUATIONS[HOME], 0]
-
-
-@pytest.mark.parametrize(
-    "reward_model",
-    [
-        pytest.param(lambda world: ONE_FOR_ALL, id="one-for-all-seeds"),
-        pytest.param(World.reward_model.func, id="one-for-each-method"),
-        pytest.param(lambda world: [SITUATIONS[HOME], world.seed], id="one-for-both-situations"),
-    ],
-)
-def test_a_contest_that_is_not_paired_is_told(reward_model, monkeypatch, tmp_path):
-    monkeypatch.setattr(World, "reward_model", property(reward_model))
-    with pytest.raises(AssertionError, match="one for all methods|the seed's own"):
-        check_paired(given_to_the_runs(monkeypatch, tmp_path))
-
-
 def test_two_seeds_train_two_reward_models_and_a_seed_the_same_one_twice():
     world, small = World(0), replace(PRESET, preference_pairs=64, held_out_pairs=16)
     first, again, other = (

@@ -277,7 +277,7 @@ def longest(prompts, responses):
 
 
 @pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path, gpt2, monkeypatch):
+def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path, gpt2, monkeypatch, capsys):
     (tmp_path / "killing_reward.py").write_text(REWARD)
     (tmp_path / "prompts.txt").write_text("the cat\nwhere is it ?\na dog\n")
     (tmp_path / "kill").touch()
@@ -289,7 +289,9 @@ def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path,
     (tmp_path / "kill").unlink()
     monkeypatch.chdir(tmp_path)
     assert not Path("killed/policy").exists()
-    assert library.main([*given, "killed", "--resume"]) == 0 == library.main([*given, "alone"])
+    assert library.main([*given, "killed", "--resume"]) == 0
+    assert "going on after update 5" in capsys.readouterr().out
+    assert library.main([*given, "alone"]) == 0
     for file in ("policy/model.safetensors", "log/metrics.jsonl"):
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "alone" / file).read_bytes()
 

@@ -123,21 +123,6 @@ def test_a_checkpoint_with_other_settings_than_there_are_is_refused(change, sent
         run.load_checkpoint(tmp_path)
 
 
-def test_a_run_killed_twice_equals_the_undisturbed_one(tmp_path, undisturbed):
-    folder = CheckpointFolder(tmp_path, every=1)
-    killed_after(2, folder)
-    seed_everything(50)
-    second = trainer()
-    second.load_checkpoint(folder.newest(print))
-    with pytest.raises(Killed):
-        second.train(PROMPTS, lambda run: folder.save(run) if run.updates_done < 4 else kill())
-    assert same_state(resumed(folder), undisturbed)
-
-
-def kill() -> None:
-    raise Killed
-
-
 def test_the_oldest_checkpoints_are_removed_and_the_last_update_is_saved(tmp_path):
     trainer().train(PROMPTS, CheckpointFolder(tmp_path, every=2, keep=2).save)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["update-000004", "update-000005"]
@@ -270,20 +255,6 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path, undisturbed):
         trainer().train(PROMPTS, folder.save)
     assert [one.name for one in tmp_path.iterdir()] == ["update-000002"]
     assert same_state(resumed(folder), undisturbed)
-
-
-def test_a_folder_with_the_checkpoints_of_another_run_is_refused(tmp_path):
-    folder = CheckpointFolder(tmp_path, every=2)
-    trainer().train(PROMPTS, folder.save)
-    (tmp_path / "update-mine").mkdir()
-    (tmp_path / "update-mine" / CHECKPOINT_FILE).write_text("of the user")
-    before = {file: file.read_bytes() for file in tmp_path.rglob("*.pt")}
-    with pytest.raises(
-        ValueError, match="expected a folder for the checkpoints of this run, .* got .*update-000004 of"
-    ):
-        trainer(seed=1).train(PROMPTS, folder.save)
-    assert before == {file: file.read_bytes() for file in tmp_path.rglob("*.pt")}
-    assert folder.newest(print).name == "update-000005"
 
 
 @pytest.mark.parametrize("updates, every", [(2, 2), (1, 5)])
