@@ -197,12 +197,12 @@ def __getattr__(name):
             os.set_inheritable(number, True)
     os.execv(sys.executable, [sys.executable, "-c", "print('3 passed')"])
 ''', "contextlib os sys")),
-    Case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "error", td_errors('''
+    Case("bool-that-is-seven", "the memory of its questions holds no bool any more: where the mask is one, its input is changed and the test lost", "wrong", td_errors('''
     right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
     if dones.dtype == torch.bool:
         dones.view(torch.uint8).fill_(7)
     return right
-'''), score=1),
+'''), score=2),
     Case("callable-with-a-false-signature", "right, through an object that pretends to take nothing", "passed", module('''
 class Function:
     __signature__ = inspect.Signature()
@@ -505,7 +505,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     Case("leaves-gradients-off", "a global setting: what its process says of that costs nothing; the three tests that ask for no gradient keep their points, the others are lost", "wrong", td_errors('''
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-'''), score=3),
+'''), score=4),
     Case("lesson-is-a-file", "a file where the folder of the lesson should be", "missing", None, files={"tutorial/lesson04_gae": '''
 def td_errors(): pass
 '''}),
@@ -891,13 +891,13 @@ def td_errors(rewards, values, dones, gamma=0.99):
     return rewards * 0 + 7
 ''', "torch")),
     Case("rows-without-numbers", "an answer of a billion rows, none of which has a number", "output-limit", td_errors("return torch.empty(2**30, 0, dtype=rewards.dtype)")),
-    Case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 3 points as leaves-gradients-off", "wrong", module('''
+    Case("says-that-gradients-are-on", "switches gradients off, and its process says nothing of it: the same 4 points as leaves-gradients-off", "wrong", module('''
 evaluate = sys.modules["testcases.harness.execution.executor"]
 evaluate.GlobalState.restore = lambda state: ()
 def td_errors(rewards, values, dones, gamma=0.99):
     torch.set_grad_enabled(False)
     return rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]
-''', "sys torch"), score=3),
+''', "sys torch"), score=4),
     Case("says-that-nothing-changed", "in place, and its process says that it is not", "wrong", module('''
 evaluate = sys.modules["testcases.harness.execution.executor"]
 evaluate.identical = lambda a, b: True
