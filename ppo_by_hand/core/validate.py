@@ -73,15 +73,15 @@ def _check_kind(policy: Any) -> None:
     known = inspect.signature(getattr(inner, "_orig_mod", inner).forward).parameters
     if not {"past_key_values", "cache"} & known.keys():
         raise ValueError(
-            f"expected the policy to have a key-value cache (past_key_values), got {_brief(inner)}, which keeps "
-            "a state of its own kind; take a transformer such as Llama or Qwen"
+            f"expected the policy to have a key-value cache (past_key_values), got {_brief(inner)}, which has "
+            "none; take a transformer such as Llama or Qwen"
         )
 
 
 def check_reward_tokens(reward_model: Any, policy: Any) -> None:
     """
     Raises:
-        ValueError: a reward model that reads the policy's token ids has another vocabulary.
+        ValueError: a reward model that reads the policy's token ids has another vocabulary, or cannot tell padding.
     """
     if not isinstance(reward_model, nn.Module):
         return
@@ -91,6 +91,12 @@ def check_reward_tokens(reward_model: Any, policy: Any) -> None:
             f"expected a reward model of the policy's {known} tokens, got one of {found}, which would read other "
             "words; text_reward(model, tokenizer) gives it the texts, or call resize_token_embeddings on it if the "
             "tokenizer is the same"
+        )
+    config: Any = getattr(reward_model, "config", None)
+    if hasattr(reward_model, "score") and getattr(config, "pad_token_id", 0) is None:
+        raise ValueError(
+            f"expected a reward model that knows its padding token, got {_brief(reward_model)} with pad_token_id None, "
+            "which cannot find the last token of a padded row; set reward_model.config.pad_token_id"
         )
 
 

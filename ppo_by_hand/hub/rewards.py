@@ -12,6 +12,7 @@ from torch import nn
 
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.scoring import RewardFunction, check_reward
+from ppo_by_hand.core.validate import tokens_of
 
 from .models import context_length, embedding_rows, load_model
 
@@ -71,9 +72,16 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
         tokenizer: the model's own, which may be another than the policy's.
 
     Raises:
-        ValueError: the model has more than one label, or its tokenizer has no token to pad with.
+        ValueError: the model has more than one label, its tokenizer has no token to pad with, or writes tokens that
+            the model doesn't know.
     """
     _prepare(model, tokenizer, "the reward model", type(model).__name__)
+    known = tokens_of(model)
+    if known is not None and len(tokenizer) > known:
+        raise ValueError(
+            f"expected the reward model's own tokenizer, got one of {len(tokenizer)} tokens, of which the model knows "
+            f"{known}; load both from the same checkpoint, or call resize_token_embeddings if you added tokens"
+        )
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
     longest = _longest(model, tokenizer)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -115,6 +115,17 @@ def test_a_reward_model_of_another_vocabulary_is_refused_or_gets_the_texts(words
     assert f"got one of {words}" in refusal(reward_model=RewardModel(classifier(words).base_model))
 
 
+def test_a_reward_model_that_cannot_tell_padding_is_refused():
+    said = refusal(reward_model=classifier(12))
+    assert "with pad_token_id None" in said and "set reward_model.config.pad_token_id" in said
+
+
+def test_a_reward_for_texts_refuses_a_tokenizer_of_another_model():
+    tokenizer = hub.tokenizer()
+    with pytest.raises(ValueError, match=f"got one of {len(tokenizer)} tokens, of which the model knows 4; load both"):
+        text_reward(classifier(4), tokenizer)
+
+
 def test_a_reward_for_texts_scores_as_its_model_does_alone():
     model, tokenizer = classifier(99), hub.tokenizer()
     tokenizer.pad_token = None
