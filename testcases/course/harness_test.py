@@ -492,9 +492,12 @@ sys.stdout.buffer.write("ä".encode())
 sys.stdout = {wrapped}
 print("b")
 sys.stdout.flush()
+sys.stderr = {wrapped.replace("stdout", "stderr")}
+sys.stderr.write("c")
+sys.stderr.flush()
 return rewards"""
     replace_body(folder := solved_folder(tmp_path), body)
     student = executor.student(folder)
     for _ in range(2):
         outcome = student.evaluate(request(td_errors, **EPISODE))
-        assert outcome.error is None and outcome.printed == "äb\n", outcome
+        assert outcome.error is None and outcome.printed == "äb\nc", outcome

@@ -50,7 +50,8 @@ class Captured(Observer):
         live = under_editor() and self._by_test
         hidden = _hidden_from_editor() if under_editor() and not live else nullcontext()
         hook = nullcontext() if live else breakpoints_call(self._pass)
-        with redirect_stdout(self.printed), redirect_stderr(self.printed), hook, hidden:
+        errors = Printed(self.printed)  # of its own, because a file may detach one of the two
+        with redirect_stdout(self.printed), redirect_stderr(errors), hook, hidden:
             yield
 
     def _pass(self, *args: Any, **options: Any) -> None:
