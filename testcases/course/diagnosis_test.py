@@ -41,6 +41,12 @@ IN_HALF = """
 columns = torch.arange(flags.shape[1], dtype=torch.float16).expand_as(flags).masked_fill(~flags, torch.inf)
 return torch.where(flags.any(dim=1), columns.min(dim=1).values.nan_to_num(posinf=0), flags.shape[1]).long()
 """
+IN_THE_FIRST_12 = """
+index = torch.full((flags.shape[0],), flags.shape[1])
+for step in reversed(range(min(flags.shape[1], 12))):
+    index[flags[:, step]] = step
+return index
+"""
 KEPT = """
 kept = compute_gae.__dict__.setdefault("kept", {})
 advantage = kept.get(deltas.shape, torch.zeros_like(deltas[..., 0]))
@@ -283,6 +289,7 @@ SHOWN = [
 ]
 """The test, and what is said of it, and not."""
 NOT_SAID = [
+    (1, "first_true_index", instead(IN_THE_FIRST_12), "counted in a dtype"),
     (10, "credit_packed", edit("step + 1 < end", "step + 1 < len(critic) and step != end - size"), "at step 3 counts"),
     (10, "train_bandit", edit("gain + curiosity * entropy", "gain + curiosity / 2 * entropy"), "counts 0.9607 times"),
     (8, "Experience.rows", instead(THE_FIRST_ROW_CUTS), "cut to the shortest response"),

@@ -287,7 +287,8 @@ def _of_data(asked: Request) -> Iterator[tuple[Evidence, dict[str, Any]]]:
 
 
 def _narrowed(value: Any, dim: int, size: int) -> Any:
-    """The first columns; a tensor with one more, as the values of lesson 4, keeps one more."""
+    """The last columns, as only the first are right in an answer that doesn't read a whole row; a tensor with one more,
+    as the values of lesson 4, keeps one more."""
     if not isinstance(value, Tensor) or value.dim() <= dim or value.shape[dim] not in (size, size + 1):
         return value
-    return value.narrow(dim, 0, SHORT + value.shape[dim] - size)
+    return value.narrow(dim, size - SHORT, SHORT + value.shape[dim] - size)
