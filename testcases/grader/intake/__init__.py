@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from testcases.harness.faces import face
 
 if TYPE_CHECKING:
-    from .archives import Unreadable, printable, read_file
+    from .archives import printable
     from .exports import HandIn, find, find_outside, told
     from .selection import choose, course_files, exercises_in, is_untouched
     from .submissions import Doubt, Submission, close_match, from_folder, read_submission, unreadable

@@ -7,7 +7,7 @@ from testcases.harness.faces import face
 if TYPE_CHECKING:
     from .adjustments import Class
     from .overrides import Override
-    from .sheets import ExerciseMarks, File, LessonMarks, MarkSheet, Raw, TestMark, only
+    from .sheets import ExerciseMarks, File, LessonMarks, MarkSheet, Raw, only
     from .tables import points
     from .text import cell, clean, clean_lines, slug
 
