@@ -38,7 +38,7 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
 
     Raises:
         ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
-            the wrong count or shape, something that is no number, or NaN.
+            the wrong count or shape, something that is no number, or NaN, or a module knows fewer tokens.
         RuntimeError: from the scorer: the reward function raised.
     """
     if isinstance(reward_model, nn.Module):
@@ -80,7 +80,14 @@ def _module_scorer(reward_model: nn.Module) -> Scorer:
     ) -> Tensor:
         if config is not None:
             input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
-        output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
+        try:
+            output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
+        except IndexError as error:
+            raise ValueError(
+                "expected the reward model to know every token id and position that the policy may write, got "
+                f"{first_line(error)!r} from {type(reward_model).__name__}; text_reward(model, tokenizer) gives it the "
+                "texts instead"
+            ) from error
         scores = output.logits.squeeze(-1) if hasattr(output, "logits") else output
         if not isinstance(scores, Tensor) or scores.dim() != 1:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"

@@ -120,6 +120,25 @@ def test_a_reward_model_that_cannot_tell_padding_is_refused():
     assert "with pad_token_id None" in said and "set reward_model.config.pad_token_id" in said
 
 
+class FewTokens(torch.nn.Module):
+    """A reward of somebody's own, without a `config` that says how many tokens it knows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(4, 1)
+
+    def forward(self, input_ids, attention_mask):
+        return self.table(input_ids).sum(dim=(1, 2))
+
+
+def test_a_reward_module_of_ones_own_that_lacks_a_token_is_refused():
+    policy, critic = small_policy(), ValueModel(small_policy(seed=2).base_model)
+    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **hub.TINY)
+    trainer = PPOTrainer(PolicyAndValue(policy, critic), FewTokens(), make_reference(policy), config)
+    with pytest.raises(ValueError, match="expected the reward model to know every token id .* from FewTokens; text_re"):
+        trainer.training_step([[5], [6, 7], [8]])
+
+
 def test_a_reward_for_texts_refuses_a_tokenizer_of_another_model():
     tokenizer = hub.tokenizer()
     with pytest.raises(ValueError, match=f"got one of {len(tokenizer)} tokens, of which the model knows 4; load both"):
