@@ -94,7 +94,10 @@ def told(folder: Path) -> str:
     text = f"each thing in {printable(str(folder))} is a submission{but}"
     with contextlib.suppress(OSError, ValueError):  # It is said when the folder is graded.
         if len(found := find(folder)) == 1:
-            text += f". There is one, {found[0].student}: if it holds the work of several people, unpack it and name it"
+            text += (
+                f". There is only one, {found[0].student}, so if it holds the work of several people, unpack it and "
+                "give make check the folder in it"
+            )
     return text
 
 

@@ -222,7 +222,7 @@ def _doubt_syntax(submission: Submission) -> None:
     own = {part for path in submission.files for part in path.removesuffix(".py").split("/")} | {"tutorial"}
     for path, data in sorted(submission.files.items()):
         if encoding := strange_encoding(data) if path.endswith(".py") else "":
-            submission.doubt(ENCODING, f"{path} is written in {encoding}: its comments may hold code")
+            submission.doubt(ENCODING, f"{path} is written in {encoding}, so its comments may hold code")
         if found := syntax.problem(data, own) if path.endswith(".py") else None:
             submission.doubt(NEWER if found.newer else SYNTAX, f"{path}, {found}")
             submission.newer.update({path: str(found)} if found.newer else {})

@@ -184,7 +184,7 @@ def test_what_one_person_hands_in_is_nobody_elses(tmp_path: Path, kind: str, fil
         inside = {"Eve E.zip" if kind == "zip" else "Eve E/hw.zip": packed(files)}
     lay_out(tmp_path / "in", inside)
     assert [one.student for one in find(tmp_path / "in")] == ["Eve E"]
-    assert "There is one, Eve E: if it holds the work of several people" in told(tmp_path / "in")
+    assert "There is only one, Eve E, so if it holds the work of several people" in told(tmp_path / "in")
 
 
 def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):

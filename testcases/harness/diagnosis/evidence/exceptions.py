@@ -88,11 +88,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
-        "a call passes more by place than the function takes so: pass it by name",
+        "a call passes more arguments by position than the function takes, so pass the last ones by name",
     ),
     (
         r"received an invalid combination of arguments",
-        "torch has no form of this call that takes these arguments so: pass the options by name, such as `dim=1`",
+        "torch has no form of this call that takes these arguments in this way, so pass options by name, such as `dim=1`",
     ),
     (r"loading it failed: '\w+'$", "the file has no part of that name: save all of `_state()`, each part whole"),
     (r"too many indices for tensor", "`x[:, i]` counts from the first dimension, and `x[..., i]` from the last"),
