@@ -92,7 +92,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (
         r"received an invalid combination of arguments",
-        "torch has no form of this call that takes these arguments in this way, so pass options by name, such as `dim=1`",
+        "torch has no form of this call that takes these arguments, so pass the options by name, such as `dim=1`",
     ),
     (r"loading it failed: '\w+'$", "the file has no part of that name: save all of `_state()`, each part whole"),
     (r"too many indices for tensor", "`x[:, i]` counts from the first dimension, and `x[..., i]` from the last"),
