@@ -207,7 +207,8 @@ def slow_response_length(row: list[int], stops: tuple[int, ...]) -> int:
     return len(row)
 
 
-STOPS = pytest.mark.parametrize("stops", [(), (0,), (2,), (0, 2), (2, 1), (0, 1, 2), (7,)], ids=str)
+MANY = pytest.param(tuple(range(19, -1, -1)), id="20-stop-ids")  # those that appear in the rows come last
+STOPS = pytest.mark.parametrize("stops", [(), (0,), (2,), (0, 2), (2, 1), MANY, (7,)], ids=str)
 
 
 @STOPS
