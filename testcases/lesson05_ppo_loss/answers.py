@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 5, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness import Published, Right, Wrong, edit, first, instead
 
 APPROX_KL = "ppo_statistics, continued: approx_kl"
 OLD = "The old policy is not the reference"
@@ -659,3 +659,108 @@ class RightUpdateBeta(Right, of="update_beta"):
         return beta
     """)
     """the argument is a number, so that the caller's is not changed"""
+
+
+class PublishedPPOLoss(Published, of="compute_ppo_loss"):
+    trl = instead("""
+        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
+        ratio = torch.exp(log_probs - old_log_probs)
+        pg_losses = -advantages * ratio
+        pg_losses2 = -advantages * torch.clamp(ratio, 1.0 - clip_epsilon, 1.0 + clip_epsilon)
+        pg_loss_max = torch.max(pg_losses, pg_losses2)
+        return (pg_loss_max * mask).sum() / mask.sum()
+    """)
+    """TRL, ppo_trainer.py, with its masked_mean"""
+    cleanrl = instead("""
+        logratio = log_probs - old_log_probs
+        ratio = logratio.exp()
+        pg_loss1 = -advantages * ratio
+        pg_loss2 = -advantages * torch.clamp(ratio, 1 - clip_epsilon, 1 + clip_epsilon)
+        pg_loss = torch.max(pg_loss1, pg_loss2)
+        return pg_loss.mean() if mask is None else pg_loss[mask].mean()
+    """)
+    """CleanRL, ppo.py, which has no mask"""
+    deepspeed_chat = instead("""
+        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
+        log_ratio = (log_probs - old_log_probs) * mask
+        ratio = torch.exp(log_ratio)
+        pg_loss1 = -advantages * ratio
+        pg_loss2 = -advantages * torch.clamp(ratio, 1.0 - clip_epsilon, 1.0 + clip_epsilon)
+        return torch.sum(torch.max(pg_loss1, pg_loss2) * mask) / mask.sum()
+    """)
+    """DeepSpeed-Chat, actor_loss_fn"""
+    openrlhf = instead("""
+        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
+        ratio = (log_probs - old_log_probs).exp()
+        surr1 = ratio * advantages
+        surr2 = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages
+        loss = -torch.min(surr1, surr2)
+        return (loss * mask).sum() / mask.sum()
+    """)
+    """OpenRLHF, PolicyLoss, with its masked_mean over tokens"""
+    verl = instead("""
+        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
+        negative_approx_kl = torch.clamp(log_probs - old_log_probs, min=-20.0, max=20.0)
+        ratio = torch.exp(negative_approx_kl)
+        pg_losses1 = -advantages * ratio
+        pg_losses2 = -advantages * torch.clamp(ratio, 1 - clip_epsilon, 1 + clip_epsilon)
+        pg_losses = torch.maximum(pg_losses1, pg_losses2)
+        return torch.sum(pg_losses * mask) / mask.sum()
+    """)
+    """verl, compute_policy_loss, token mean; its dual clip is left out"""
+
+
+class PublishedValueLoss(Published, of="compute_value_loss"):
+    trl = instead("""
+        mask = torch.ones_like(values, dtype=torch.bool) if mask is None else mask
+        vpredclipped = torch.clamp(values, old_values - clip_epsilon, old_values + clip_epsilon)
+        vf_losses1 = torch.square(values - returns)
+        vf_losses2 = torch.square(vpredclipped - returns)
+        vf_loss_max = torch.max(vf_losses1, vf_losses2)
+        return 0.5 * ((vf_loss_max * mask).sum() / mask.sum())
+    """)
+    """TRL, ppo_trainer.py, with its masked_mean"""
+    cleanrl = instead("""
+        v_loss_unclipped = (values - returns) ** 2
+        v_clipped = old_values + torch.clamp(values - old_values, -clip_epsilon, clip_epsilon)
+        v_loss_clipped = (v_clipped - returns) ** 2
+        v_loss_max = torch.max(v_loss_unclipped, v_loss_clipped)
+        return 0.5 * (v_loss_max.mean() if mask is None else v_loss_max[mask].mean())
+    """)
+    """CleanRL, ppo.py, which has no mask"""
+    deepspeed_chat = instead("""
+        mask = torch.ones_like(values, dtype=torch.bool) if mask is None else mask
+        values_clipped = torch.clamp(values, old_values - clip_epsilon, old_values + clip_epsilon)
+        vf_loss1 = (values.float() - returns) ** 2 if values.dtype == torch.float16 else (values - returns) ** 2
+        vf_loss2 = (values_clipped - returns) ** 2
+        return 0.5 * torch.sum(torch.max(vf_loss1, vf_loss2) * mask) / mask.sum()
+    """)
+    """DeepSpeed-Chat, critic_loss_fn; its float32 upcast only where the numbers have 16 bits"""
+
+
+class PublishedPPOStatistics(Published, of="ppo_statistics"):
+    cleanrl_and_trl = instead("""
+        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
+        logratio = log_probs - old_log_probs
+        ratio = logratio.exp()
+        pg_losses = -advantages * ratio
+        pg_losses2 = -advantages * torch.clamp(ratio, 1 - clip_epsilon, 1 + clip_epsilon)
+        
+        def masked_mean(numbers):
+            return ((numbers * mask).sum() / mask.sum()).item()
+        
+        return {
+            "ratio_mean": masked_mean(ratio),
+            "ratio_max": ratio[mask].max().item(),
+            "approx_kl": masked_mean((ratio - 1) - logratio),
+            "clip_fraction": masked_mean((pg_losses2 > pg_losses).double()),
+        }
+    """)
+    """CleanRL's approx_kl; TRL's clip fraction and masked_mean"""
+
+
+class PublishedCombineLosses(Published, of="combine_losses"):
+    cleanrl = instead("""
+        return policy_loss - entropy_coef * entropy + value_loss * value_coef
+    """)
+    """CleanRL, ppo.py"""

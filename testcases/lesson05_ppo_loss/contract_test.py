@@ -54,7 +54,15 @@ BAD_NUMBERS = {
 
 contract_tests(
     globals(),
-    agreement={clipped_objective: 1, combine_losses: 1},
+    agreement={
+        clipped_objective: 1,
+        compute_ppo_loss: 1,
+        compute_value_loss: 1,
+        combine_losses: 1,
+        ppo_statistics: 1,
+        compute_kl_penalty_loss: 1,
+        update_beta: 1,
+    },
     defaults=[clipped_objective, compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics],
     float32=[compute_ppo_loss, compute_value_loss, combine_losses, compute_kl_penalty_loss],
     refusals={

@@ -54,7 +54,20 @@ def examples(seed: int) -> list[Request]:
         found.append(request(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
     # float32 has no number for this ratio.
     found.append(request(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
-    return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw)
+    return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw) + _plain(draw)
+
+
+def _plain(draw: torch.Generator) -> list[Request]:
+    """Padding on the right, finite numbers in it; again 16 real tokens."""
+    mask = torch.arange(7) < torch.tensor([[5], [7], [4]])
+    terms = [_filled(one, mask, 9.0) for one in _policy_terms(draw, (3, 7))]
+    values = [_filled(one, mask, 9.0) for one in _values(draw, (3, 7))]
+    return [
+        request(compute_ppo_loss, *terms, 0.4, mask, grad_of="log_probs"),
+        request(compute_value_loss, *values, 0.5, mask, grad_of="values"),
+        request(ppo_statistics, *terms, 0.4, mask),
+        request(compute_kl_penalty_loss, *terms, 0.8, mask, grad_of="log_probs"),
+    ]
 
 
 def _objectives(draw: torch.Generator) -> list[Request]:

@@ -78,7 +78,7 @@ def _agrees(exercise: Exercise) -> None:
 def _keeps_defaults(exercise: Exercise) -> None:
     parameters = current().reference.parameters(exercise.lesson, exercise.name)
     required = {name for name, parameter in parameters.items() if parameter.default is parameter.empty}
-    for asked in plain(tuple(_examples(exercise))):
+    for asked in _plain_examples(exercise):
         needed = {name: value for name, value in asked.arguments.items() if name in required}
         slopes = tuple(name for name in asked.grad_of if name in needed)
         short = replace(asked, arguments=needed, grad_of=slopes, positional=min(asked.positional, len(needed)))
@@ -92,7 +92,7 @@ def _keeps_float32(exercise: Exercise) -> None:
     def narrow(tensor: Tensor) -> Tensor:
         return tensor.float() if tensor.dtype == torch.float64 else tensor
 
-    for asked in plain(tuple(_examples(exercise))):
+    for asked in _plain_examples(exercise):
         call(replace(asked, arguments=copy_plain(asked.arguments, narrow))).matches_reference()
 
 
@@ -105,6 +105,13 @@ def _refuses(target: Exercise | Scenario, good: dict[str, Any], bad: Refused) ->
 
 
 CHECKS = {AGREEMENT: _agrees, DEFAULTS: _keeps_defaults, FLOAT32: _keeps_float32}
+
+
+def _plain_examples(exercise: Exercise) -> Iterator[Request]:
+    """Those of the formula: they ask for no gradient of what the reference takes for a constant."""
+    for asked in plain(tuple(_examples(exercise))):
+        slopes = current().reference.evaluate(asked).gradients
+        yield replace(asked, grad_of=tuple(name for name in asked.grad_of if slopes.get(name) is not None))
 
 
 def _examples(exercise: Exercise) -> Iterator[Request]:

@@ -9,20 +9,24 @@ from torch import Tensor
 from ..execution import Request, tensors_in
 from ..report import CheckFailed
 
-SINGLE = (torch.float32, torch.float64)
+SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6
+EXTREME = "very large, very small or very many numbers"
 BY_NAME = {
     "gradient|detach|of_data|are_data": "where a gradient may flow",
     "float|precision|dtype|digits": "the precision of the numbers",
-    "tail|unlikely|far_from|overflow|long|any_size": "very large, very small or very many numbers",
+    "tail|unlikely|far_from|overflow|long|any_size": EXTREME,
 }
 """What a test is about whose question is plain, by words in its name."""
 
 
 def hard(request: Request) -> str:
-    """What is hard in a question; empty where it is plain: finite numbers of one dtype, rows padded on the right."""
+    """What is hard in a question; empty where it is plain: moderate numbers of one dtype, padding on the right."""
     floats = [tensor for tensor in tensors_in(request.arguments) if tensor.is_floating_point()]
     if not all(bool(tensor.isfinite().all()) for tensor in floats):
         return "NaN or infinity among the numbers"
+    tiny = any(isinstance(value, float) and 0 < abs(value) < TINY for value in request.arguments.values())
+    if tiny or any(bool((tensor.abs() > LARGE).any()) for tensor in floats):
+        return EXTREME
     mask = request.arguments.get("mask")
     if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() and not _is_right_padded(mask):
         return "masks with gaps, with empty rows or with padding on the left"
