@@ -1,7 +1,7 @@
 """Wrong and right answers to lesson 6, as changes of the reference."""
 
 from solutions.lesson06_kl_rewards import estimate_kl
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness import Published, Right, Wrong, edit, first, instead
 
 LOSS = "The same estimate as a loss"
 FLOAT32 = "Small and large log-ratios"
@@ -518,3 +518,53 @@ class RightUpdate(Right, of="AdaptiveKLController.update"):
         self.value *= 1 + error * n_steps / self.horizon
     """)
     """a float on its way through a tensor has float32's precision"""
+
+
+class PublishedNonnegativeKL(Published, of="nonnegative_kl"):
+    trl = instead("""
+        logr = ref_log_probs - log_probs
+        return (logr.exp() - 1) - logr
+    """)
+    """TRL, ppo_trainer.py, kl_estimator k3, and Schulman's page"""
+
+
+class PublishedEstimateKL(Published, of="estimate_kl"):
+    openrlhf = instead("""
+        log_ratio = log_probs - ref_log_probs
+        if estimator == "k2":
+            log_ratio = log_ratio**2 / 2.0
+        if estimator == "k3":
+            log_ratio = -log_ratio
+            log_ratio = log_ratio.exp() - 1 - log_ratio
+        return log_ratio
+    """)
+    """OpenRLHF, compute_approx_kl"""
+
+
+class PublishedComputeRewards(Published, of="compute_rewards"):
+    deepspeed_chat = instead("""
+        rewards = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        ends = mask.sum(1)
+        reward_clip = torch.clamp(scores, -clip_score, clip_score)
+        for j in range(len(rewards)):
+            rewards[j, : ends[j]][-1] += reward_clip[j]
+        return rewards * mask
+    """)
+    """DeepSpeed-Chat, compute_rewards; masked tokens are 0 as the contract says"""
+    trl = instead("""
+        rewards = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        sequence_lengths = mask.sum(1) - 1
+        actual_start = torch.arange(rewards.size(0), device=rewards.device)
+        rewards[actual_start, sequence_lengths] += torch.clamp(scores, -clip_score, clip_score)
+        return torch.masked_fill(rewards, ~mask, 0)
+    """)
+    """TRL, ppo_trainer.py, with the score on the last real token and clipped"""
+    openrlhf = instead("""
+        kl_reward = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        r = scores.clamp(min=-clip_score, max=clip_score)
+        eos_indices = mask.size(1) - 1 - mask.long().fliplr().argmax(dim=1, keepdim=True)
+        last_reward = torch.zeros_like(kl_reward)
+        last_reward.scatter_(dim=1, index=eos_indices, src=r.unsqueeze(1).to(kl_reward.dtype))
+        return (last_reward + kl_reward) * mask
+    """)
+    """OpenRLHF, compute_reward; masked tokens are 0 as the contract says"""

@@ -29,7 +29,13 @@ ONE_UPDATE = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 100, "seen": (6.0,), 
 
 contract_tests(
     globals(),
-    agreement={nonnegative_kl: 1, compute_rewards: 3},
+    agreement={
+        nonnegative_kl: 1,
+        estimate_kl: 1,
+        compute_rewards: 1,
+        penalize_missing_stop: 1,
+        AdaptiveKLController.update: 1,
+    },
     defaults=[estimate_kl, compute_rewards],
     float32=[estimate_kl, penalize_missing_stop],
     refusals={

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness import Request, request, scenario
-from testcases.harness.doubles.drawing import generator, normal_from, uniform_from
+from testcases.harness.doubles.drawing import generator, normal_from, ragged_from, uniform_from
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -87,6 +87,14 @@ def _rewards(draw: torch.Generator) -> list[Request]:
         found.append(request(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
         found.append(request(compute_rewards, scores, *pair, mask, 0.0, clip_score))
     found.append(request(compute_rewards, scores.float(), *(x.float() for x in pair), mask, 0.5))
+    # Plain ones: padding on the right, finite numbers in it.
+    for rows, steps in ((4, 6), (3, 5)):
+        mask = ragged_from(draw, rows, steps, gap=False)
+        pair = (_log_probs(draw, rows, steps), _log_probs(draw, rows, steps))
+        scores = 3 * normal_from(draw, rows)
+        for estimator in ("k1", "k2", "k3"):
+            found.append(request(compute_rewards, scores, *pair, mask, 0.3, 1.5, estimator))
+        found.append(request(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
     return found
 
 
