@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 1, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness import Published, Right, Wrong, edit, first, instead
 
 WRONG = "What people get wrong"
 
@@ -798,3 +798,86 @@ class RightPositionIds(Right, of="position_ids"):
         return torch.tensor(rows)
     """)
     """a counter for each row"""
+
+
+class PublishedGatherLogProbs(Published, of="gather_log_probs"):
+    trl = instead("""
+        logp = torch.nn.functional.log_softmax(logits / temperature, dim=-1)
+        return torch.gather(logp, 2, tokens.unsqueeze(2)).squeeze(-1)
+    """)
+    """TRL and DeepSpeed-Chat, logprobs_from_logits and gather_log_probs"""
+
+
+class PublishedResponseLogProbs(Published, of="response_log_probs"):
+    deepspeed_chat = instead("""
+        log_probs = gather_log_probs(logits[:, :-1, :], input_ids[:, 1:], temperature)
+        return log_probs[:, prompt_length - 1 :]
+    """)
+    """DeepSpeed-Chat: all positions, then those from start on"""
+
+
+class PublishedTokenEntropy(Published, of="token_entropy"):
+    trl = instead("""
+        logits = logits / temperature
+        pd = torch.nn.functional.softmax(logits, dim=-1)
+        return torch.logsumexp(logits, dim=-1) - torch.sum(pd * logits, dim=-1)
+    """)
+    """TRL and verl, entropy_from_logits"""
+
+
+class PublishedMaskedMean(Published, of="masked_mean"):
+    trl = instead("""
+        return (values * mask).sum() / mask.sum()
+    """)
+    """TRL, masked_mean"""
+
+
+class PublishedMaskedWhiten(Published, of="masked_whiten"):
+    trl = instead("""
+        mean = (values * mask).sum() / mask.sum()
+        variance = ((values - mean) ** 2 * mask).sum() / mask.sum()
+        mask_sum = mask.sum()
+        variance = variance * (mask_sum / (mask_sum - 1))
+        whitened = (values - mean) * torch.rsqrt(variance + 1e-8)
+        if not shift_mean:
+            whitened += mean
+        return torch.masked_fill(whitened, ~mask, 0)
+    """)
+    """TRL and verl, masked_whiten with Bessel's correction; masked tokens are 0 as the contract says"""
+
+
+class PublishedFirstTrueIndex(Published, of="first_true_index"):
+    trl = instead("""
+        row_len = flags.size(-1)
+        index = torch.arange(row_len, dtype=torch.long, device=flags.device)
+        zero_or_index = row_len * (~flags).type(torch.long) + index
+        return torch.min(zero_or_index, dim=-1).values
+    """)
+    """TRL, first_true_indices"""
+
+
+class PublishedResponseMask(Published, of="response_mask"):
+    verl = instead("""
+        eos_token = torch.tensor(list(stop_token_ids), dtype=torch.long, device=responses.device)
+        eos_mask = torch.isin(responses, eos_token).int()
+        return (torch.cumsum(eos_mask, dim=1) - eos_mask).eq(0)
+    """)
+    """verl, get_response_mask"""
+
+
+class PublishedTruncateAfterStop(Published, of="truncate_after_stop"):
+    trl = instead("""
+        stops = torch.tensor(list(stop_token_ids), dtype=torch.long, device=responses.device)
+        trunc_idxs = first_true_index(torch.isin(responses, stops)).unsqueeze(-1)
+        idxs = torch.arange(responses.shape[1], device=responses.device).view(1, -1)
+        return torch.masked_fill(responses, idxs > trunc_idxs, pad_token_id)
+    """)
+    """TRL, truncate_response, with several stop tokens"""
+
+
+class PublishedPositionIds(Published, of="position_ids"):
+    transformers = instead("""
+        position_ids = attention_mask.long().cumsum(-1) - 1
+        return position_ids.masked_fill(attention_mask == 0, 0)
+    """)
+    """transformers and OpenRLHF, which write 1 on padding; here it is 0"""

@@ -35,7 +35,17 @@ BAD_RESPONSES = {
 
 contract_tests(
     globals(),
-    agreement={masked_whiten: 1, first_true_index: 3},
+    agreement={
+        gather_log_probs: 1,
+        response_log_probs: 1,
+        token_entropy: 1,
+        masked_mean: 1,
+        masked_whiten: 1,
+        first_true_index: 1,
+        response_mask: 1,
+        truncate_after_stop: 1,
+        position_ids: 1,
+    },
     defaults=[gather_log_probs, response_log_probs, token_entropy, masked_whiten],
     float32=[gather_log_probs, masked_mean, masked_whiten],
     refusals={

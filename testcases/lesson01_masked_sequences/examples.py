@@ -109,6 +109,16 @@ def _values(draw: torch.Generator) -> list[Request]:
     # Far from 0, where squares lose their last digits; numbers that have an exact mean.
     far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=torch.float64)
     found.append(request(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
+    # Plain ones: padding on the right, finite numbers in it; 9 real tokens, since 9 / 8 is exact in any float.
+    for lengths in ([2, 4, 3], [1, 5, 1, 2]):
+        rows, steps = len(lengths), max(lengths) + 1
+        values, mask = 2 + 3 * normal_from(draw, rows, steps), torch.arange(steps) < torch.tensor(lengths).unsqueeze(1)
+        weights = {"grad_of": "values", "grad_weights": normal_from(draw, rows, steps)}
+        found += [
+            request(masked_mean, values, mask, grad_of="values"),
+            request(masked_whiten, values, mask, **weights),
+            request(masked_whiten, values, mask, shift_mean=False, **weights),
+        ]
     return found
 
 
