@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, reference
+from testcases.harness import call, named_cases, reference, scenario
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 from tutorial.lesson04_gae import compute_response_gae
 
+NAN = math.nan
 GARBAGE = pytest.mark.parametrize("garbage", [math.nan, math.inf, -math.inf, 1e30], ids=str)
 
 
@@ -103,22 +104,6 @@ def test_reinforce_loss_lets_nothing_in_from_the_padding(garbage):
         call(reinforce_loss, *pair, mask, grad_of=("log_probs", "weights")).matches_reference()
 
 
-def test_reinforce_loss_of_two_batches_weighs_them_by_their_tokens():
-    log_probs, weights, mask = normal(4, 6) - 2, normal(4, 6, seed=2), ragged()
-    first = reference(reinforce_loss, log_probs[:1], weights[:1], mask[:1])
-    second = reference(reinforce_loss, log_probs[1:], weights[1:], mask[1:])
-    expected = (5 * first + 8 * second) / 13
-    call(reinforce_loss, log_probs, weights, mask).equals(expected)
-
-
-def test_reinforce_loss_does_not_depend_on_the_padding():
-    log_probs, weights, mask = normal(4, 6) - 2, normal(4, 6, seed=2), ragged()
-    expected = reference(reinforce_loss, log_probs, weights, mask)
-    log_probs, weights = torch.cat([log_probs, normal(4, 3)], dim=1), torch.cat([weights, 9 * normal(4, 3)], dim=1)
-    mask = torch.cat([mask, torch.zeros(4, 3, dtype=torch.bool)], dim=1)
-    call(reinforce_loss, log_probs, weights, mask).equals(expected)
-
-
 def test_rewards_to_go_shows_a_nan_of_a_real_token():
     # What stands after it may be NaN as well: who multiplies by a matrix of weights meets 0 * NaN there.
     answer = call(rewards_to_go, [[1.0, math.nan, 2.0, 5.0]], [[True, True, True, False]], 0.5)
@@ -149,3 +134,83 @@ def test_reinforce_loss_shows_a_nan_of_a_real_token(broken):
 def test_reinforce_loss_of_a_very_unlikely_token():
     answer = call(reinforce_loss, [[-200.0, -2.0]], [[1.5, 3.0]], [[True, True]], grad_of="log_probs")
     answer.equals(153.0).gradient_equals(log_probs=[[-0.75, -1.5]])
+
+
+@named_cases(
+    "rewards, gamma",
+    {"where-gamma-is-0": ([[1.0, 2.0, 4.0]], 0.0), "where-each-row-has-one-token": ([[1.0], [2.0]], 0.5)},
+)
+def test_rewards_to_go_gives_a_new_tensor(rewards, gamma):
+    through = scenario("calls.after_the_answer_is_overwritten", of=rewards_to_go)
+    mask = [[True for _ in row] for row in rewards]
+    given = {"rewards": rewards, "mask": mask, "gamma": gamma}
+    call(through, exercise="rewards_to_go", argument="rewards", **given).equals(rewards)
+
+
+def test_reinforce_loss_lets_no_nan_into_the_gradient():
+    # Only the weight is NaN under the mask: 0 * NaN in the backward pass, unless it is filled before the product.
+    answer = call(reinforce_loss, [[-1.0, -2.0]], [[3.0, NAN]], [[True, False]], grad_of=("log_probs", "weights"))
+    answer.equals(3.0).gradient_equals(log_probs=[[-3.0, 0.0]], weights=None)
+
+
+@named_cases(
+    "rewards, mask, gamma, to_go",
+    {
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "padding-holds-nan": ([[1.0, 4.0, NAN]], [[True, True, False]], 0.5, [[3.0, 4.0, 0.0]]),
+        # The tool's token is as if it were not there: 4; 1 + 0.5 * 4
+        "gap-is-skipped": ([[1.0, NAN, 4.0]], [[True, False, True]], 0.5, [[3.0, 0.0, 4.0]]),
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "gap-of-numbers-is-skipped-not-decayed-through": (
+            [[1.0, 9.0, 7.0, 4.0]],
+            [[True, False, False, True]],
+            0.5,
+            [[3.0, 0.0, 0.0, 4.0]],
+        ),
+        # from the end: 4; 1 + 0.5 * 4 = 3
+        "gap-at-the-start": ([[9.0, 1.0, 4.0]], [[False, True, True]], 0.5, [[0.0, 3.0, 4.0]]),
+        # from the end: 3
+        "one-token": ([[3.0, NAN]], [[True, False]], 0.5, [[3.0, 0.0]]),
+        # from the end: no token: 0 | 3
+        "an-empty-row-is-zero": (
+            [[NAN, NAN], [3.0, NAN]],
+            [[False, False], [True, False]],
+            0.5,
+            [[0.0, 0.0], [3.0, 0.0]],
+        ),
+    },
+)
+def test_rewards_to_go_with_gaps_and_nan(rewards, mask, gamma, to_go):
+    call(rewards_to_go, rewards, mask, gamma).equals(to_go)
+
+
+@named_cases(
+    "log_probs, weights, mask, loss, slope",
+    {
+        # (3 + 12 + 36) / 3 = 17: each token counts once, wherever it stands
+        "mean-over-tokens-not-over-rows": (
+            [[-1.0, -2.0], [-4.0, NAN]],
+            [[3.0, 6.0], [9.0, NAN]],
+            [[True, True], [True, False]],
+            17.0,
+            [[-1.0, -2.0], [-3.0, 0.0]],
+        ),
+        "gap-holds-minus-infinity": (
+            [[-1.0, -math.inf, -2.0]],
+            [[2.0, 5.0, 4.0]],
+            [[True, False, True]],
+            5.0,
+            [[-1.0, 0.0, -2.0]],
+        ),
+        "an-empty-row-counts-nothing": (
+            [[NAN, -1.0], [NAN, NAN]],
+            [[NAN, 2.0], [NAN, NAN]],
+            [[False, True], [False, False]],
+            2.0,
+            [[0.0, -2.0], [0.0, 0.0]],
+        ),
+    },
+)
+def test_reinforce_loss_with_gaps_and_nan(log_probs, weights, mask, loss, slope):
+    answer = call(reinforce_loss, log_probs, weights, mask, grad_of=("log_probs", "weights"))
+    answer.equals(loss).gradient_equals(log_probs=slope, weights=None)

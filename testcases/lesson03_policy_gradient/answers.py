@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.harness import Request, Right, Wrong, edit, first, instead, request
+from testcases.harness import Published, Request, Right, Wrong, edit, first, instead, request
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
@@ -45,6 +45,15 @@ def examples(seed: int) -> list[Request]:
         found += [
             request(leave_one_out_baseline, scores, grad_of="scores", grad_weights=slopes),
             request(leave_one_out_baseline, scores=4 + scores.float()),
+        ]
+    # Plain ones: padding on the right, finite numbers in it.
+    for rows, steps in ((3, 5), (4, 6)):
+        mask = ragged_from(draw, rows, steps, gap=False)
+        rewards, log_probs, weights = (normal_from(draw, rows, steps) for _ in range(3))
+        found += [
+            request(rewards_to_go, rewards, mask, 0.7, grad_of="rewards"),
+            request(rewards_to_go, rewards=rewards, mask=mask, grad_of="rewards"),
+            request(reinforce_loss, log_probs - 1, weights, mask, grad_of="log_probs"),
         ]
     return found
 
@@ -371,3 +380,38 @@ class RightReinforceLoss(Right, of="reinforce_loss"):
         "return -(weights.detach().double()[mask] * log_probs.double()[mask]).mean().to(log_probs.dtype)"
     )
     """computed in float64 and rounded once, at the end"""
+
+
+class PublishedRewardsToGo(Published, of="rewards_to_go"):
+    openrlhf = instead("""
+        rewards = mask * rewards
+        returns = torch.zeros_like(rewards)
+        cumulative_return = torch.zeros(rewards.size(0), dtype=rewards.dtype, device=rewards.device)
+        for t in reversed(range(rewards.size(1))):
+            cumulative_return = rewards[:, t] + gamma * cumulative_return
+            returns[:, t] = cumulative_return
+        return returns
+    """)
+    """OpenRLHF, get_cumulative_returns"""
+    verl = instead("""
+        returns = torch.zeros_like(rewards)
+        running_return = 0
+        for t in reversed(range(rewards.shape[1])):
+            running_return = rewards[:, t] + gamma * running_return
+            returns[:, t] = running_return
+            running_return = running_return * mask[:, t]
+        return returns * mask
+    """)
+    """verl, REINFORCE++; masked tokens are 0 as the contract says"""
+
+
+class PublishedReinforceLoss(Published, of="reinforce_loss"):
+    spinning_up = instead("""
+        return -(log_probs * weights)[mask].mean()
+    """)
+    """Spinning Up, compute_loss: -(logp * weights).mean(), over the real tokens"""
+    openrlhf = instead("""
+        loss = -log_probs * weights
+        return (loss * mask).sum() / mask.sum()
+    """)
+    """OpenRLHF's masked_mean"""
