@@ -6,10 +6,15 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, reference
+from testcases.harness import call, named_cases, reference
 from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
+
+NAN = math.nan
+LOG3 = math.log(3.0)
+"""sigmoid(log 3) = 3/4: the loss is log 4/3, the slope -1/4."""
+WON, EVEN = math.log(4 / 3), math.log(2.0)
 
 
 def test_pairwise_loss_of_one_pair_at_a_time():
@@ -121,3 +126,43 @@ def test_ranking_loss_shows_a_nan():
 def test_token_pairwise_loss_shows_a_nan_of_a_compared_token():
     answer = call(token_pairwise_loss, [[1.0, math.nan]], [[1.0, 1.0]], [[5, 6]], [[5, 7]], 0)
     answer.equals(math.nan, equal_nan=True)
+
+
+@named_cases(
+    "chosen, loss, slope",
+    {
+        "200-behind": ([-200.0], 200.0, [-1.0]),
+        "1000-behind": ([-1000.0], 1000.0, [-1.0]),
+        "1000-ahead": ([1000.0], 0.0, [0.0]),
+    },
+)
+def test_pairwise_loss_far_apart_is_finite(chosen, loss, slope):
+    call(pairwise_loss, chosen, [0.0], grad_of="chosen").equals(loss).gradient_equals(chosen=slope)
+
+
+@pytest.mark.parametrize("difference, loss", [(-200.0, 200.0), (200.0, 0.0)])
+def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
+    # In float32 sigmoid(-200) is 0, and its logarithm -infinity.
+    call(pairwise_loss, torch.tensor([difference]), torch.tensor([0.0])).equals(torch.tensor(loss))
+
+
+def test_ranking_loss_far_apart_is_finite():
+    # Pairs 1000, 2000 and 1000 the wrong way round.
+    call(ranking_loss, [[-1000.0, 0.0, 1000.0]]).equals(4000 / 3)
+
+
+@named_cases("garbage", {"nan": NAN, "infinite": math.inf})
+def test_token_pairwise_loss_keeps_the_padding_out(garbage):
+    scores, both = ([[4.0, LOG3, garbage]], [[2.0, 0.0, garbage]]), ("chosen_scores", "rejected_scores")
+    answer = call(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, grad_of=both)
+    answer.equals(WON).gradient_equals(chosen_scores=[[0.0, -0.25, 0.0]], rejected_scores=[[0.0, 0.25, 0.0]])
+
+
+def test_token_pairwise_loss_far_apart_is_finite():
+    call(token_pairwise_loss, [[-1000.0, 0.0]], [[0.0, 0.0]], [[5, 6]], [[6, 6]], 9).equals((1000 + EVEN) / 2)
+
+
+def test_preference_accuracy_is_data():
+    call(preference_accuracy, [2.0, 1.0], [1.0, 3.0], grad_of=("chosen", "rejected")).equals(
+        0.5, dtype=torch.float32
+    ).has_no_gradient()

@@ -91,3 +91,14 @@ def test_reward_model_keeps_float32():
     ids, mask = torch.tensor([[3, 1, 2], [0, 2, 4]]), torch.tensor([[True, True, True], [False, True, True]])
     expected = reference(SCORE, input_ids=ids, attention_mask=mask, **numbers)
     call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
+
+
+@named_cases(
+    "attention_mask, index",
+    {
+        # No text has a gap, but the last real token is the last one all the same.
+        "a-gap-does-not-end-the-text": ([[True, False, True, False]], [2])
+    },
+)
+def test_last_token_index_behind_a_gap(attention_mask, index):
+    call(last_token_index, attention_mask).equals(index)

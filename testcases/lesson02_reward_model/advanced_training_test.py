@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, examples_of, scenario, worth
+from testcases.harness import call, examples_of, named_cases, scenario, worth
 from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
@@ -149,3 +149,17 @@ def test_train_reward_model_draws_nothing_from_the_global_generator(seed):
 
 def test_train_reward_model_needs_a_pair():
     call(scenario("train_without_pairs", of=train_reward_model)).raises(ValueError, mentions=["pairs"])
+
+
+@named_cases(
+    "features, sizes",
+    {
+        "one-response": ([[1.0]], (1,)),
+        "no-batch": (torch.zeros(0, 1, dtype=torch.float64), ()),
+        "two-equal-scores": ([[1.0], [1.0]], (2,)),
+        # The mean of three times 0.1 is not quite 0.1, so their standard deviation is not quite 0: 1.7e-17.
+        "equal-scores-that-round": ([[0.1], [0.1], [0.1]], (2, 1)),
+    },
+)
+def test_calibrate_refuses_scores_that_do_not_differ(features, sizes):
+    call(CALIBRATE, features=features, sizes=sizes, weight=[[1.0]], bias=[0.0]).raises(ValueError)

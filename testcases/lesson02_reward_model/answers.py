@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 2, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness import Published, Right, Wrong, edit, first, instead
 
 PAIRWISE = "pairwise_loss: the loss of a comparison"
 WRONG = "What people get wrong"
@@ -627,3 +627,56 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
         "LambdaLR(optimizer, lambda k: 1 - k / len(batches))",
     )
     """without weight decay Adam and AdamW are one; the rate as a function of the step"""
+
+
+class PublishedLastTokenIndex(Published, of="last_token_index"):
+    transformers = instead("""
+        token_indices = torch.arange(attention_mask.shape[-1], device=attention_mask.device)
+        return (token_indices * attention_mask.to(torch.int32)).argmax(-1)
+    """)
+    """transformers, ForSequenceClassification, with the mask in place of the padding id"""
+    openrlhf = instead("""
+        return attention_mask.size(1) - 1 - attention_mask.long().fliplr().argmax(dim=1)
+    """)
+    """OpenRLHF, the index of the stop token in its reward model"""
+
+
+class PublishedForward(Published, of="RewardModel.forward"):
+    openrlhf = instead("""
+        position_ids = attention_mask.long().cumsum(-1) - 1
+        position_ids.masked_fill_(attention_mask == 0, 1)
+        last_hidden_states = self.backbone(
+            input_ids, attention_mask=attention_mask, position_ids=position_ids, use_cache=False
+        ).last_hidden_state
+        values = self.head(last_hidden_states).squeeze(-1)
+        eos_indices = last_token_index(attention_mask).unsqueeze(1)
+        return values.gather(dim=1, index=eos_indices).squeeze(1)
+    """)
+    """OpenRLHF, its reward model: a value at every position, then that of the last token"""
+
+
+class PublishedPairwiseLoss(Published, of="pairwise_loss"):
+    trl = instead("""
+        if margin is not None:
+            return -torch.nn.functional.logsigmoid(chosen - rejected - margin).mean()
+        return -torch.nn.functional.logsigmoid(chosen - rejected).mean()
+    """)
+    """TRL, RewardTrainer; OpenRLHF, PairWiseLoss"""
+
+
+class PublishedTokenPairwiseLoss(Published, of="token_pairwise_loss"):
+    deepspeed_chat = instead("""
+        loss, seq_len = 0.0, chosen_ids.shape[1]
+        for i in range(len(chosen_ids)):
+            c_inds = (chosen_ids[i] == pad_token_id).nonzero()
+            c_ind = c_inds[0].item() if len(c_inds) > 0 else seq_len
+            r_inds = (rejected_ids[i] == pad_token_id).nonzero()
+            r_ind = r_inds[0].item() if len(r_inds) > 0 else seq_len
+            end_ind = max(c_ind, r_ind)
+            divergence_ind = (chosen_ids[i] != rejected_ids[i]).nonzero()[0].item()
+            c_truncated_reward = chosen_scores[i][divergence_ind:end_ind]
+            r_truncated_reward = rejected_scores[i][divergence_ind:end_ind]
+            loss = loss - torch.nn.functional.logsigmoid(c_truncated_reward - r_truncated_reward).mean()
+        return loss / len(chosen_ids)
+    """)
+    """DeepSpeed-Chat, RewardModel.forward, without padding at the beginning"""

@@ -3,14 +3,12 @@
 import math
 from math import log
 
-import pytest
 import torch
 
 from testcases.harness import call, named_cases, worth
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 LN2 = math.log(2)
-NAN = math.nan
 LOG3 = math.log(3.0)
 """sigmoid(log 3) = 3/4 and sigmoid(-log 3) = 1/4: the losses are log 4/3 and log 4, the slopes -1/4 and -3/4."""
 WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
@@ -41,7 +39,7 @@ WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
         "each-pair-has-its-own-margin": ([log(9), log(3)], [0.0, 0.0], [log(3), log(9)], 0.8369882167858357),
     },
 )
-@worth(3)
+@worth(4)
 def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
     call(pairwise_loss, chosen, rejected, margin).equals(loss)
 
@@ -65,24 +63,6 @@ def test_pairwise_loss_gradient_with_a_margin():
 
 
 @named_cases(
-    "chosen, loss, slope",
-    {
-        "200-behind": ([-200.0], 200.0, [-1.0]),
-        "1000-behind": ([-1000.0], 1000.0, [-1.0]),
-        "1000-ahead": ([1000.0], 0.0, [0.0]),
-    },
-)
-def test_pairwise_loss_far_apart_is_finite(chosen, loss, slope):
-    call(pairwise_loss, chosen, [0.0], grad_of="chosen").equals(loss).gradient_equals(chosen=slope)
-
-
-@pytest.mark.parametrize("difference, loss", [(-200.0, 200.0), (200.0, 0.0)])
-def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
-    # In float32 sigmoid(-200) is 0, and its logarithm -infinity.
-    call(pairwise_loss, torch.tensor([difference]), torch.tensor([0.0])).equals(torch.tensor(loss))
-
-
-@named_cases(
     "scores, loss",
     {
         "two-responses-are-one-pair": ([[LOG3, 0.0]], WON),
@@ -103,7 +83,7 @@ def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
         ),
     },
 )
-@worth(2)
+@worth(3)
 def test_ranking_loss_by_hand(scores, loss):
     call(ranking_loss, scores).equals(loss)
 
@@ -112,11 +92,6 @@ def test_ranking_loss_gradient():
     # Pairs (0, 1) and (0, 2) won by log 3: -1/4 each; the tie (1, 2): -1/2 on the better one. Over three pairs.
     answer = call(ranking_loss, [[LOG3, 0.0, 0.0]], grad_of="scores")
     answer.gradient_equals(scores=[[-0.5 / 3, (0.25 - 0.5) / 3, (0.25 + 0.5) / 3]])
-
-
-def test_ranking_loss_far_apart_is_finite():
-    # Pairs 1000, 2000 and 1000 the wrong way round.
-    call(ranking_loss, [[-1000.0, 0.0, 1000.0]]).equals(4000 / 3)
 
 
 # Tokens 5, 6, ... are words, 9 is the padding token. The prefix [5, 6] is common.
@@ -185,7 +160,7 @@ def test_ranking_loss_far_apart_is_finite():
         ),
     },
 )
-@worth(3)
+@worth(4)
 def test_token_pairwise_loss_by_hand(chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss):
     call(token_pairwise_loss, chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9).equals(loss)
 
@@ -213,17 +188,6 @@ def test_token_pairwise_loss_gradient():
     )
 
 
-@named_cases("garbage", {"nan": NAN, "infinite": math.inf})
-def test_token_pairwise_loss_keeps_the_padding_out(garbage):
-    scores, both = ([[4.0, LOG3, garbage]], [[2.0, 0.0, garbage]]), ("chosen_scores", "rejected_scores")
-    answer = call(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, grad_of=both)
-    answer.equals(WON).gradient_equals(chosen_scores=[[0.0, -0.25, 0.0]], rejected_scores=[[0.0, 0.25, 0.0]])
-
-
-def test_token_pairwise_loss_far_apart_is_finite():
-    call(token_pairwise_loss, [[-1000.0, 0.0]], [[0.0, 0.0]], [[5, 6]], [[6, 6]], 9).equals((1000 + EVEN) / 2)
-
-
 @named_cases(
     "chosen, rejected, accuracy",
     {
@@ -238,12 +202,6 @@ def test_token_pairwise_loss_far_apart_is_finite():
         "a-little-is-enough": ([1.25, 0.0, -3.0], [1.0, -0.25, -3.25], 1.0),
     },
 )
-@worth(3)
+@worth(4)
 def test_preference_accuracy_by_hand(chosen, rejected, accuracy):
     call(preference_accuracy, chosen, rejected).equals(accuracy, dtype=torch.float32)
-
-
-def test_preference_accuracy_is_data():
-    call(preference_accuracy, [2.0, 1.0], [1.0, 3.0], grad_of=("chosen", "rejected")).equals(
-        0.5, dtype=torch.float32
-    ).has_no_gradient()

@@ -20,8 +20,6 @@ from tutorial.lesson02_reward_model import RewardModel, last_token_index
             [[True, False, False], [False, True, False], [False, True, True], [True, True, False]],
             [0, 1, 2, 1],
         ),
-        # No text has a gap, but the last real token is the last one all the same.
-        "a-gap-does-not-end-the-text": ([[True, False, True, False]], [2]),
     },
 )
 @worth(3)
@@ -65,7 +63,7 @@ SCORE = scenario("score_rows", of=RewardModel.forward)
         ),
     },
 )
-@worth(4)
+@worth(5)
 def test_reward_model_by_hand(input_ids, attention_mask, scores):
     call(SCORE, input_ids=input_ids, attention_mask=attention_mask, **BACKBONE).equals(scores)
 

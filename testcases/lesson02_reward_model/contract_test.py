@@ -4,6 +4,7 @@ from testcases.harness import scenario
 from testcases.harness.suite import contract_tests
 from tutorial.lesson02_reward_model import (
     RewardModel,
+    calibrate,
     last_token_index,
     pairwise_loss,
     preference_accuracy,
@@ -31,6 +32,15 @@ TOKENS = {
 
 contract_tests(
     globals(),
+    agreement={
+        last_token_index: 1,
+        RewardModel.forward: 1,
+        pairwise_loss: 1,
+        ranking_loss: 1,
+        token_pairwise_loss: 1,
+        preference_accuracy: 1,
+        calibrate: 1,
+    },
     float32=[pairwise_loss, token_pairwise_loss, preference_accuracy],
     refusals={
         last_token_index: (
