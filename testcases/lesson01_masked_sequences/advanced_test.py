@@ -1,4 +1,4 @@
-"""Lesson 1, in general: identities, slow loops written here, and every small case there is."""
+"""Lesson 1, made safe, and in general: identities, slow loops written here, and every small case there is."""
 
 import itertools
 import math

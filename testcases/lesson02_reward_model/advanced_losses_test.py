@@ -1,4 +1,4 @@
-"""Lesson 2, losses and accuracy in general: identities, each held against the reference or against a slow loop."""
+"""Lesson 2, losses and accuracy made safe, and in general: identities."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Lesson 2, the model in general: identities, each held against the reference."""
+"""Lesson 2, the model made safe, and in general: identities, each held against the reference."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Lesson 3, in general: identities, each held against the reference or against a slow loop written here."""
+"""Lesson 3, made safe, and in general: identities."""
 
 import math
 

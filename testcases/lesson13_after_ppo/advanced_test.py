@@ -1,4 +1,4 @@
-"""Lesson 13, in general: identities between the methods, held against the reference or a slow loop written here."""
+"""Lesson 13, made safe, and in general: identities between the methods."""
 
 import itertools
 import math
