@@ -8,8 +8,10 @@ from torch import Tensor
 
 from testcases.harness import call, reference, scenario, worth
 from testcases.harness.doubles.drawing import normal
-from testcases.lesson08_rollout.examples import experience
+from testcases.lesson08_rollout.examples import CASE, experience, readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
+
+T, F = True, False
 
 # sample_token
 
@@ -293,3 +295,32 @@ def test_evaluate_responses_of_one_response_at_a_time():
         alone = {name: torch.as_tensor(tensor)[row : row + 1] for name, tensor in whole.items()}
         expected = {name: tensor[row : row + 1] for name, tensor in together.items()}
         call(evaluated, model=1, **alone, kl_coef=0.3, lam=0.6).equals(expected)
+
+
+def test_rows_keeps_a_masked_column_between_real_tokens():
+    # The token of a tool: not the policy's, so mask is False there, but it is no padding.
+    stored = readable([2, 2], [4, 4])
+    stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
+    cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
+    cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
+    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
+
+
+def test_evaluate_responses_of_a_critic_in_bfloat16():
+    # 1, 2 and 4 are the same in 16 bits, so everything else is as by hand.
+    worth = torch.tensor(CASE["worth"], dtype=torch.bfloat16)
+    answer = call(scenario("evaluated", of=evaluate_responses), **{**CASE, "worth": worth})
+    answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
+    answer.part("advantages").equals([[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+
+
+def test_evaluate_responses_lets_no_nan_in_from_behind_the_end():
+    # Reference and critic say NaN behind the padding and the stop token.
+    behind = torch.tensor([True, True, False, False, False])
+    reference = CASE["reference"].masked_fill(behind.unsqueeze(1), math.nan)
+    worth = torch.tensor(CASE["worth"], dtype=torch.float64).masked_fill(behind, math.nan)
+    answer = call(scenario("evaluated", of=evaluate_responses), **{**CASE, "reference": reference, "worth": worth})
+    answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
+    answer.part("rewards").equals([[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]])
+    answer.part("ref_log_probs").equals([[-math.log(2), -2 * math.log(2), 0.0], [-math.log(2), 0.0, 0.0]])
+    answer.matches_reference()

@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 8, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness import Published, Right, Wrong, edit, first, instead
 
 CACHE = "The cache, the mask and the positions"
 CUTS = "Top-k and top-p, and why PPO uses neither"
@@ -732,3 +732,23 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         "finally:\n    for module, was_on in modes:\n        module.training = was_on\nref_log_probs = gather",
     )
     """the modes are put back in finally"""
+
+
+class PublishedSampleToken(Published, of="sample_token"):
+    transformers = instead("""
+        scores = logits / temperature
+        if top_k > 0:
+            top_k = min(top_k, scores.size(-1))
+            indices_to_remove = scores < torch.topk(scores, top_k)[0][..., -1, None]
+            scores = scores.masked_fill(indices_to_remove, -float("inf"))
+        if top_p < 1.0:
+            sorted_logits, sorted_indices = torch.sort(scores, descending=False)
+            cumulative_probs = sorted_logits.softmax(dim=-1).cumsum(dim=-1)
+            sorted_indices_to_remove = cumulative_probs <= (1 - top_p)
+            sorted_indices_to_remove[..., -1:] = 0
+            indices_to_remove = sorted_indices_to_remove.scatter(1, sorted_indices, sorted_indices_to_remove)
+            scores = scores.masked_fill(indices_to_remove, -float("inf"))
+        probs = torch.nn.functional.softmax(scores, dim=-1)
+        return torch.multinomial(probs, num_samples=1, generator=generator).squeeze(1)
+    """)
+    """transformers, the warpers of generate: temperature, top-k, top-p"""

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness import call, named_cases, scenario, worth
-from testcases.lesson08_rollout.examples import NUMBERS, masks
+from testcases.lesson08_rollout.examples import readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer
 
 T, F = True, False
@@ -14,19 +14,6 @@ T, F = True, False
 # Experience.rows
 
 FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
-
-
-def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
-    """Rows of so many prompt and response tokens. Row i holds numbers from 100 (first + i) on, its score is that i."""
-    real = masks(prompts, responses)
-    visible, mask = real.values()
-    row = torch.arange(first, first + len(prompts))[:, None]
-    numbers = {
-        name: (100.0 * row.double() + 10 * place + torch.arange(max(responses))).masked_fill(~mask, 0.0)
-        for place, name in enumerate(NUMBERS, 1)
-    }
-    ids = (100 * row + torch.arange(visible.shape[1])).masked_fill(~visible, 0)
-    return {"input_ids": ids, **real, "scores": row[:, 0].double(), **numbers}
 
 
 @named_cases(
@@ -46,7 +33,7 @@ def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[s
         "one-stored-row-twice": (([1], [1]), [0, 0], slice(0, 1), slice(0, 1)),
     },
 )
-@worth(3)
+@worth(4)
 def test_rows_by_hand(stored, index, prompt_columns, response_columns):
     prompt_length, stored = max(stored[0]), readable(*stored)
     expected = {}
@@ -74,15 +61,6 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
     )
 
 
-def test_rows_keeps_a_masked_column_between_real_tokens():
-    # The token of a tool: not the policy's, so mask is False there, but it is no padding.
-    stored = readable([2, 2], [4, 4])
-    stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
-    cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
-    cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
-    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
-
-
 # ExperienceBuffer.minibatches
 
 
@@ -97,7 +75,7 @@ def test_rows_keeps_a_masked_column_between_real_tokens():
     },
 )
 @named_cases("epochs", {"first-epoch": 1, "second-epoch": 2})
-@worth(4)
+@worth(5)
 def test_minibatches_deal_every_row_once(size, sizes, epochs):
     # Two batches: prompts of 2 and 3 tokens, responses of up to 3 and 4. Each row comes back whole, cut to its length.
     first, second = readable([2, 1], [3, 1]), readable([1, 3, 2], [2, 4, 1], first=2)

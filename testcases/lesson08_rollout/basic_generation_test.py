@@ -39,7 +39,7 @@ OUT = -math.inf
         "top-p-1-keeps-all": ([5.0, 3.0, 2.0], {"top_p": 1.0}, [0.5, 0.3, 0.2]),
     },
 )
-@worth(4)
+@worth(5)
 def test_sample_token_shares_by_hand(weights, options, shares):
     call(scenario("shares", of=sample_token), logits=logs(weights), seed=1, **options).equals([shares])
 
@@ -169,7 +169,7 @@ FED_TO_POLICY = scenario("fed_to_policy", of=generate)
         "all-stop-at-once": ([[1, 2, 2], [1, 3, 3]], (1,), 0, [[1], [1]], [[T], [T]]),
     },
 )
-@worth(4)
+@worth(5)
 def test_generate_by_hand(rows, stops, pad, responses, mask):
     options = {"max_new_tokens": len(rows[0]), "stop_token_ids": stops, "pad_token_id": pad, "top_k": 1}
     answer = call(SCRIPTED, script=script(*rows), input_ids=PROMPTS, **options)

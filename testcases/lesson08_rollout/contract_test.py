@@ -7,7 +7,7 @@ import torch
 from testcases.harness import scenario
 from testcases.harness.suite import contract_tests
 from testcases.lesson08_rollout.examples import experience
-from tutorial.lesson08_rollout import ExperienceBuffer, evaluate_responses, generate, sample_token
+from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 # The checks are given, above the solution; they have to stay there.
 PROMPT = {"input_ids": [[4, 5, 6]], "attention_mask": [[True, True, True]], "max_new_tokens": 2}
@@ -40,6 +40,13 @@ BAD_SCORES = {
 
 contract_tests(
     globals(),
+    agreement={
+        Experience.rows: 1,
+        ExperienceBuffer.minibatches: 1,
+        sample_token: 1,
+        generate: 1,
+        evaluate_responses: 1,
+    },
     refusals={
         sample_token: ({"logits": [[1.0, 2.0]]}, BAD_LOGITS),
         scenario("lm_writes", of=generate): (PROMPT, BAD_PROMPTS),

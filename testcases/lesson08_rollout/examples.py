@@ -46,6 +46,40 @@ UNEVEN = logs(*[[1.0, 2.0, 3.0, 4.0]] * 4)
 """No two tokens are equally likely: who takes the most likely one always takes the same."""
 
 
+LOG2 = math.log(2)
+# evaluate_responses. 0 is padding, 1 stops. The reference: after 2 comes 3 with probability 1/2, after 3 comes 1 with
+# 1/4, after 4 comes 1 with 1/2. The KL penalty is 0.5 for each bit. What follows 0 and 1 does not count.
+REFERENCE = logs([1.0] * 5, [2.0] * 5, [0.0, 1.0, 0.0, 2.0, 1.0], [0.0, 1.0, 2.0, 0.0, 1.0], [0.0, 2.0, 1.0, 1.0, 0.0])
+WORTH = [8.0, 9.0, 1.0, 2.0, 4.0]
+PER_BIT = 0.5 / LOG2
+CASE = {
+    "input_ids": [[0, 2], [3, 4]],
+    "attention_mask": [[False, True], [True, True]],
+    "responses": [[3, 1, 0], [1, 0, 0]],
+    "log_probs": [[-2 * LOG2, -LOG2, 0.0], [-3 * LOG2, 0.0, 0.0]],
+    "mask": [[True, True, False], [True, False, False]],
+    "scores": [4.0, -2.0],
+    "reference": REFERENCE,
+    "worth": WORTH,
+    "kl_coef": PER_BIT,
+    "gamma": 0.5,
+    "lam": 0.5,
+}
+
+
+def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
+    """Rows of so many prompt and response tokens. Row i holds numbers from 100 (first + i) on, its score is that i."""
+    real = masks(prompts, responses)
+    visible, mask = real.values()
+    row = torch.arange(first, first + len(prompts))[:, None]
+    numbers = {
+        name: (100.0 * row.double() + 10 * place + torch.arange(max(responses))).masked_fill(~mask, 0.0)
+        for place, name in enumerate(NUMBERS, 1)
+    }
+    ids = (100 * row + torch.arange(visible.shape[1])).masked_fill(~visible, 0)
+    return {"input_ids": ids, **real, "scores": row[:, 0].double(), **numbers}
+
+
 def _number(draw: torch.Generator) -> int:
     return int(torch.randint(1000, (), generator=draw))
 
