@@ -32,7 +32,7 @@ def published(folder: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("grader-batches")
-def test_published_formulas_earn_all_basic_points_in_make_check(bubblewrap: None, no_figures: None, tmp_path: Path):
+def test_published_formulas_earn_all_basic_points_in_make_check(bubblewrap: None, tmp_path: Path):
     published(tmp_path / "in" / "lee")
     done = grade(tmp_path / "in", tmp_path / "out")
     assert done.returncode == 0, done.stdout + done.stderr
