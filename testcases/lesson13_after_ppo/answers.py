@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 13, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, instead
+from testcases.harness import Published, Right, Wrong, edit, instead
 
 from .examples import examples as examples
 
@@ -553,3 +553,83 @@ class RightBestOfNKl(Right, of="best_of_n_kl"):
         return float((q[real] * (q[real].log() - p[real].log())).sum().clamp(min=0.0))
     """)
     """the sum up to each response, and up to the one before it"""
+
+
+class PublishedGroupAdvantages(Published, of="group_advantages"):
+    trl = instead("""
+        mean_grouped_rewards = scores.mean(dim=1, keepdim=True)
+        std_grouped_rewards = scores.std(dim=1, keepdim=True)
+        advantages = scores - mean_grouped_rewards
+        if divide_by_std:
+            advantages = advantages / (std_grouped_rewards + epsilon)
+        return advantages
+    """)
+    """TRL, GRPOTrainer, with the groups as rows"""
+
+
+class PublishedClippedTokenLosses(Published, of="clipped_token_losses"):
+    trl = instead("""
+        coef_1 = torch.exp(log_probs - old_log_probs)
+        coef_2 = torch.clamp(coef_1, 1 - clip_low, 1 + clip_high)
+        per_token_loss1 = coef_1 * advantages.unsqueeze(1)
+        per_token_loss2 = coef_2 * advantages.unsqueeze(1)
+        return -torch.min(per_token_loss1, per_token_loss2) * mask
+    """)
+    """TRL, GRPOTrainer; masked tokens are 0 as the contract says"""
+
+
+class PublishedCispoTokenLosses(Published, of="cispo_token_losses"):
+    trl = instead("""
+        clamped_ratios = torch.clamp(torch.exp(log_probs - old_log_probs), max=ratio_cap).detach()
+        return -clamped_ratios * advantages.unsqueeze(1) * log_probs * mask
+    """)
+    """TRL, GRPOTrainer: loss_type cispo; masked tokens are 0 as the contract says"""
+
+
+class PublishedReduceLosses(Published, of="reduce_losses"):
+    trl = instead("""
+        if denominator == "responses":
+            per_response = (losses * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
+            return per_response.mean() if total is None else per_response.sum() / total
+        if denominator == "tokens":
+            return (losses * mask).sum() / (mask.sum().clamp(min=1.0) if total is None else total)
+        return (losses * mask).sum() / ((losses.size(0) if total is None else total) * constant)
+    """)
+    """TRL, GRPOTrainer: loss_type grpo, bnpo and dr_grpo; a window's total divides in their places"""
+
+
+class PublishedSequenceRatio(Published, of="sequence_ratio"):
+    trl = instead("""
+        log_ratio = log_probs - old_log_probs
+        log_importance_weights = (log_ratio * mask).sum(-1)
+        if per_token:
+            log_importance_weights = log_importance_weights / mask.sum(-1).clamp(min=1.0)
+        return torch.exp(log_importance_weights)
+    """)
+    """TRL, GRPOTrainer: importance_sampling_level sequence"""
+
+
+class PublishedKlTokenLosses(Published, of="kl_token_losses"):
+    trl = instead("""
+        coef_1 = torch.exp(log_probs - old_log_probs)
+        per_token_kl = torch.exp(ref_log_probs - log_probs) - (ref_log_probs - log_probs) - 1
+        return per_token_kl * coef_1 * mask
+    """)
+    """TRL, GRPOTrainer: use_bias_correction_kl; masked tokens are 0 as the contract says"""
+
+
+class PublishedTruncatedImportanceWeights(Published, of="truncated_importance_weights"):
+    trl = instead("""
+        return torch.clamp(torch.exp(log_probs - sampler_log_probs), max=cap) * mask
+    """)
+    """TRL, GRPOTrainer: importance_sampling_ratio of vLLM, times the mask"""
+
+
+class PublishedDpoLoss(Published, of="dpo_loss"):
+    trl = instead("""
+        chosen_logratios = chosen - ref_chosen
+        rejected_logratios = rejected - ref_rejected
+        logits = chosen_logratios - rejected_logratios
+        return -torch.nn.functional.logsigmoid(beta * logits).mean()
+    """)
+    """TRL, DPOTrainer: loss_type sigmoid"""

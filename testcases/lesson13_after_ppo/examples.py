@@ -53,7 +53,7 @@ def examples(seed: int) -> list[Request]:
             request(reduce_losses, losses, mask, "responses", 11.0, grad_of="losses"),
             request(reduce_losses, losses, mask, "constant", 11.0, 9.0, grad_of="losses"),
         ]
-    return found + _at_the_corners(draw) + _of_groups(draw) + _of_pairs(draw)
+    return found + _at_the_corners(draw) + _of_groups(draw) + _of_pairs(draw) + _plain(draw)
 
 
 def _at_the_corners(draw: torch.Generator) -> list[Request]:
@@ -107,4 +107,24 @@ def _of_pairs(draw: torch.Generator) -> list[Request]:
         found += [request(dpo_loss, *terms, beta, grad_of=PAIR) for beta in (0.3, 1.5)]
         found.append(request(dpo_loss, *terms))
         found.append(request(dpo_loss, terms[0] - 40_000, *terms[1:], grad_of="chosen"))
+    return found
+
+
+def _plain(draw: torch.Generator) -> list[Request]:
+    """Padding on the right, finite numbers in it."""
+    found = []
+    for rows, steps in ((3, 5), (4, 6)):
+        mask = ragged_from(draw, rows, steps, gap=False)
+        now, then, ref = (normal_from(draw, rows, steps) for _ in range(3))
+        then, ref, advantages = now + then / 2, now + ref / 2, normal_from(draw, rows)
+        found += [
+            request(clipped_token_losses, now, then, advantages, mask, 0.2, 0.4, grad_of="log_probs"),
+            request(cispo_token_losses, now, then, advantages, mask, 1.5, grad_of="log_probs"),
+            request(reduce_losses, now, mask, grad_of="losses"),
+            request(reduce_losses, now, mask, "responses", grad_of="losses"),
+            request(reduce_losses, now, mask, "constant", None, 9.0, grad_of="losses"),
+            request(sequence_ratio, now, then, mask, grad_of="log_probs"),
+            request(kl_token_losses, now, then, ref, mask, grad_of="log_probs"),
+            request(truncated_importance_weights, now, then, mask, 1.5),
+        ]
     return found
