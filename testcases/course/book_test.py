@@ -21,8 +21,7 @@ from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from solutions.lesson13_after_ppo import group_advantages
-from testcases.course.browser_test import QUIET
-from testcases.course.students import HANGS
+from testcases.course.browser import QUIET, launched
 from testcases.harness.catalog import ROOT
 
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
@@ -51,21 +50,8 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        context = launched.new_context()
-        context.set_default_timeout(1000 * HANGS)
+    with launched(chromium, FLAGS) as context:
         yield context
-        launched.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    opened = browser.new_page()
-    yield opened
-    opened.close()
 
 
 FAULTY = """async () => {

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from testcases.course.browser import QUIET, launched
 from testcases.course.students import HANGS, course_copy
 from testcases.harness.catalog import ROOT
 
@@ -24,10 +25,6 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; make lab installs them"),
 ]
 
-QUIET = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 TOKEN = "browser-test"
 
 READY = """() => {
@@ -90,22 +87,9 @@ def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
 
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Any]:
-    """Headless Chromium without a stored profile; what it has read of JupyterLab serves the next notebook as well."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=chromium, args=QUIET)
-        context = launched.new_context()
-        context.set_default_timeout(1000 * HANGS)
+    """What it has read of JupyterLab serves the next notebook as well."""
+    with launched(chromium, QUIET) as context:
         yield context
-        launched.close()
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    opened = browser.new_page()
-    yield opened
-    opened.close()
 
 
 def test_all_cells_run_and_the_figure_with_sliders_is_drawn(lab: str, page: Any) -> None:

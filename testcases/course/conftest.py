@@ -40,6 +40,14 @@ def chromium() -> str:
     return str(needs.CHROMIUM)
 
 
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """An empty page in the browser of the test's module."""
+    opened = browser.new_page()
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(scope="session")
 def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh copy of the untouched stubs."""
