@@ -128,15 +128,20 @@ def check_configuration(accelerator: Accelerator) -> None:
     """Refuse settings of `accelerate launch` that would silently not take effect.
 
     Raises:
-        ValueError: several processes of which Accelerate sees one, FSDP where Accelerate has none or of version 1, or
-            accumulation, which is `micro_batch_size` here.
+        ValueError: several processes of which Accelerate sees one, FSDP or DeepSpeed where Accelerate takes none, FSDP
+            of version 1, or accumulation, which is `micro_batch_size` here.
     """
     found, steps = accelerator.distributed_type, accelerator.gradient_accumulation_steps
     started = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else 1
     if started > 1 and accelerator.num_processes == 1:
         raise ValueError(
             f"expected Accelerate to join the {started} processes that were started, got one that trains by itself; on "
-            "a CPU set ACCELERATE_USE_CPU=true, or start them with accelerate launch --cpu"
+            "a CPU set ACCELERATE_USE_CPU=true, because accelerate launch --cpu would start one process"
+        )
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true" and found != DistributedType.DEEPSPEED:
+        raise ValueError(
+            f"expected DeepSpeed, which the configuration asks for, got {found.value}: Accelerate leaves it out on a "
+            "CPU, and would train whole models; use ddp.yaml"
         )
     if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" and found != DistributedType.FSDP:
         raise ValueError(

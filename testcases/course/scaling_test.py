@@ -182,6 +182,14 @@ def test_fsdp_of_version_1_is_refused():
     check_configuration(SimpleNamespace(state=state, **found))
 
 
+def test_deepspeed_that_accelerate_leaves_out_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """As with ACCELERATE_USE_CPU=true: it would have trained whole models in each process, without a word."""
+    found = {"distributed_type": DistributedType.MULTI_CPU, "gradient_accumulation_steps": 1, "num_processes": 2}
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with pytest.raises(ValueError, match="expected DeepSpeed, which the configuration asks for, got MULTI_CPU"):
+        check_configuration(SimpleNamespace(**found))
+
+
 def test_gradient_checkpointing_changes_no_number():
     plain, saving = scaling_run.make_trainer(), scaling_run.make_trainer(checkpointing=True)
     batch = scaling_run.whole_experience(plain)

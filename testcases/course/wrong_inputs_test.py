@@ -253,7 +253,8 @@ def test_processes_that_accelerate_does_not_join_are_refused(tmp_path, monkeypat
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_RANK", "0")
     sentence = (
-        "expected Accelerate to join the 2 processes that were started, got one that trains by itself; on a CPU set"
+        "expected Accelerate to join the 2 processes that were started, got one that trains by itself; on a CPU set "
+        "ACCELERATE_USE_CPU=true, because accelerate launch --cpu would start one process"
     )
     for kind in (PPOTrainer, DistributedPPOTrainer):
         refused(lambda kind=kind: small_trainer(kind), sentence)
