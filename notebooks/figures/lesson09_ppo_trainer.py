@@ -16,6 +16,7 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
 from book.figures import BLUE, ORANGE, SKY
+from ppo_by_hand.core import collector
 from tiny_models import builders, checkpoints, language
 
 from . import suptitle
@@ -135,7 +136,10 @@ def faults(lessons: SimpleNamespace) -> dict[str, dict[str, Any]]:
         "no mask": {"patches": [_without_mask(trainer, name) for name in unmasked]},
         "GAE over padding": {"patches": [(lessons.rollout, "compute_response_gae", over_padding)]},
         "wrong shift": {"patches": [(trainer, "gather_log_probs", shifted)]},
-        "dropout on": {"patches": [(trainer, "disable_dropout", _enable_dropout)]},
+        # The trainer measures this before its first update and refuses it, so the look is switched off as well.
+        "dropout on": {
+            "patches": [(trainer, "disable_dropout", _enable_dropout), (collector, "check_no_dropout", lambda *_: None)]
+        },
         "wrong reference": {"reference": random_weights},
         "sign of the entropy": {"patches": [(trainer, "combine_losses", _entropy_added)], "entropy_coef": 1.0},
         "critic not trained": {"value_coef": 0.0},
