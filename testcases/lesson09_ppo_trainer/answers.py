@@ -655,8 +655,6 @@ class Train(Wrong, of="PPOTrainer.train"):
     """the metrics reach self.history only when the run is finished: an interrupted run has nothing"""
     history_of_the_last_update = edit("self.history.append(metrics)", "self.history[:] = [metrics]")
     """only the metrics of the last update are kept: append them all to self.history"""
-    callers_prompts_reversed = edit("return self.history", "prompts.reverse()\nreturn self.history")
-    """the caller's list of prompts is changed; whoever calls may need it as it was"""
     log_dir_ignored = edit("self.config.log_dir", "None")
     """nothing is written although config.log_dir is set"""
     stop_on_ignored = edit(", self.config.stop_on", "")
