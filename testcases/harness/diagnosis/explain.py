@@ -109,7 +109,9 @@ class Explanation:
         if (repaired and repaired.is_whole) or any(isinstance(one, Location) and one.is_elsewhere for one in first):
             return Diagnosis(first)  # Nothing else is wrong here.
         said = [one.listed for cause in first if isinstance(cause, Partial) for one in cause.of]
-        return Diagnosis((*first, *(one for one in several if (one.wrong.name,) not in said)))
+        # What leaves half of the wrong answers unexplained is no help beside what this one shows.
+        most = (one for one in several if (one.wrong.name,) not in said and (not first or 2 * one.count > one.most))
+        return Diagnosis((*first, *most))
 
     def _in_a_hunt(self, seen: Seen, failed: Failed) -> tuple[Cause, ...]:
         """Of a repair of lesson 10: what is found by search would be the answer, so it is a place at most."""
@@ -184,7 +186,7 @@ class Explanation:
             cause = Partial((hypothesis,), count, most, is_here)
             if is_here:
                 return [cause, *found[:1]]
-            return [*found[:1], cause] if 2 * count >= most else found
+            return [*found[:1], cause] if 2 * count > most else found
         return found
 
     def _text(self, lesson: str, exercise: str) -> str:
