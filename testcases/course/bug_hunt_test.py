@@ -94,14 +94,15 @@ def test_reference_tests_accept_all_right_and_refuse_all_wrong_ones(function: st
 
 @pytest.mark.slow
 @EACH
-def test_basic_suite_catches_95_percent(function: str):
+def test_the_suites_catch_98_percent(function: str):
+    """The basic and the advanced one; the generated agreement with the reference would catch the rest."""
     lesson, (own, *_) = bank.FAMILIES[function]
-    suite = [case for case in cases_of(lesson, own) if "/basic" in case.node]
+    suite = [case for case in cases_of(lesson, own) if "/contract" not in case.node]
     caught = 0
     for one in bank.wrong(function):
         with Engine(bank.evaluator_of(function, one.source), explanation=NoExplanation).active():
             caught += any(case.run() is not None for case in suite)
-    assert caught >= 0.95 * len(bank.wrong(function))
+    assert caught >= 0.98 * len(bank.wrong(function))
 
 
 WEAK = {
