@@ -94,12 +94,12 @@ QUICK_CHECKS = $(BIN)/ruff check --quiet . && $(BIN)/codespell && \
   { rooms=$$($(BIN)/lint-imports --no-logo) || { echo "$$rooms"; false; }; } && $(BIN)/python -m testcases.course.stubs --check
 
 test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
-	@echo "make test: the suites, the quick wrong answers and each system once; about 4 minutes on two idle cores"
+	@echo "make test: the suites, the quick wrong answers and each system once; about 3 minutes on two idle cores"
 	@$(QUICK_CHECKS)
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
-	@echo "make test-all: every check of the course; about 14 minutes on two idle cores"
+	@echo "make test-all: every check of the course; about 13 minutes on two idle cores"
 	@$(QUICK_CHECKS)
 	@$(PYTEST) $(if $(MARKS),-m '$(MARKS)')
 
