@@ -13,7 +13,7 @@ if not (_HERE / "lesson01_masked_sequences").is_dir():
     __path__.append(str(_HERE.parent / "solutions"))
 
 if TYPE_CHECKING:
-    from .core.checkpoints import CheckpointFolder
+    from .core.checkpoint_folder import CheckpointFolder
     from .core.checks import DivergedError
     from .core.config import PPOConfig, RolloutConfig
     from .core.progress import quiet
@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     )
 
 _MODULES = """
-    core.config core.checks core.checkpoints core.progress lesson01_masked_sequences lesson02_reward_model lesson04_gae
-    lesson05_ppo_loss lesson06_kl_rewards lesson07_actor_critic lesson08_rollout lesson09_ppo_trainer lesson11_scaling
-    lesson13_after_ppo hub.rewards
+    core.config core.checks core.checkpoint_folder core.progress lesson01_masked_sequences lesson02_reward_model
+    lesson04_gae lesson05_ppo_loss lesson06_kl_rewards lesson07_actor_critic lesson08_rollout lesson09_ppo_trainer
+    lesson11_scaling lesson13_after_ppo hub.rewards
 """.split()
 __version__ = "0.1.0"
 

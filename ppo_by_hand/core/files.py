@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 
@@ -33,13 +31,6 @@ def unused(path: Path) -> Path:
     """This path, or the first with a number behind its stem that is free."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
     return next(one for one in itertools.chain([path], numbered) if not os.path.lexists(one))
-
-
-def remove_empty(folders: Iterable[Path]) -> None:
-    """Remove those of the folders in which nothing is, or nothing but others of them."""
-    for folder in sorted(folders, key=lambda one: -len(one.parts)):
-        with suppress(OSError):  # not empty, gone, or no folder
-            folder.rmdir()
 
 
 def first_line(error: BaseException) -> str:

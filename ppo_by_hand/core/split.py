@@ -79,20 +79,6 @@ def load_whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any,
         optimizer.load_state_dict(saved)
 
 
-def check_fits(own: Mapping[str, Any], saved: Mapping[str, Any]) -> None:
-    """
-    Raises:
-        ValueError: weights of a checkpoint have other names or shapes than the model's own.
-    """
-    for name in sorted(own.keys() | saved.keys()):
-        shapes = [tuple(weights[name].shape) if name in weights else None for weights in (own, saved)]
-        if shapes[0] != shapes[1]:
-            raise ValueError(
-                f"expected a checkpoint of the same models, got another shape: {name} is {shapes[0]} here and "
-                f"{shapes[1]} in the file"
-            )
-
-
 def without_weights(model: Model, device: str) -> Model:
     """A copy whose weights hold any numbers, or on the device "meta" none, so that it takes no memory."""
     empty = {

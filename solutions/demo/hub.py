@@ -15,7 +15,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed
 
-from ppo_by_hand.core.checkpoints import CheckpointFolder
+from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.rows import Encoded, columns_for
@@ -100,9 +100,8 @@ def run_hub(
         open_folder(out, named, resume)
     Accelerator().wait_for_everyone()
     checkpoints = CheckpointFolder(out / CHECKPOINTS)
-    if (start := checkpoints.newest(say)) is not None:
-        trainer.load_checkpoint(start)
-        say(f"going on after update {trainer.updates_done}, from {start}")
+    if checkpoints.load(trainer):
+        say(f"going on after update {trainer.updates_done}")
     updates, size = parts.config.num_updates, parts.config.batch_size
     say(f"PPO: {updates} updates of {size} responses to {len(parts.prompt_ids)} prompts")
     with says_how_to_go_on(out):

@@ -111,7 +111,7 @@ def saved_as_trained(out: Path) -> None:
     """The policy that the command has saved is the one in its last checkpoint."""
     from transformers import AutoModelForCausalLM
 
-    state = torch.load(out / "checkpoints" / "update-000002" / "trainer.pt", weights_only=True)["model"]
+    state = torch.load(out / "checkpoints" / "trainer.pt", weights_only=True)["model"]
     weights = AutoModelForCausalLM.from_pretrained(out / "policy").state_dict()
     assert [name for name, weight in weights.items() if not torch.equal(weight, state[f"policy.{name}"])] == []
 
