@@ -123,6 +123,8 @@ class Collector:
     def compared(self, experience: Any) -> Any:
         """Advantages of groups in place of the critic's, where the config says so; and how far a sampler is."""
         self.gap.measure(experience)
+        if self.gap.log_probs is not None:
+            experience = replace(experience, sampler_log_probs=self.gap.log_probs.to(experience.mask.device))
         if self.trainer.config.advantages == "gae":
             return experience
         return with_group_advantages(experience, self.trainer.config, self.blocks.leave_one_out_baseline)

@@ -2,18 +2,17 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import GenerationConfig
 
-from solutions.lesson01_masked_sequences import masked_whiten
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
-from solutions.lesson13_after_ppo import truncated_importance_weights
 from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
 from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT
@@ -62,17 +61,18 @@ def test_a_run_is_made_from_what_the_sampler_says(kind):
     assert scripted.calls[-1]["policy"] is trainer.policy, "it samples from the weights as they are now"
 
 
-def sampler_of_the_page(name: str):
+def of_the_page(name: str):
     page = (ROOT / "book/pages/generation.md").read_text("utf-8")
-    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if f"def {name}" in block)
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (code,) = (block for block in blocks if f"def {name}(" in block or f"class {name}(" in block)
     names: dict = {}
     exec(code, names)
     return names[name]
 
 
 @pytest.mark.parametrize("name", ["by_transformers", pytest.param("by_continuous_batching", marks=pytest.mark.slow)])
-def test_a_sampler_of_the_page_samples_what_is_trained(name):
-    trainer = trainer_with(sampler_of_the_page(name), temperature=0.7)
+def test_a_of_the_page_samples_what_is_trained(name):
+    trainer = trainer_with(of_the_page(name), temperature=0.7)
     history = trainer.train(PROMPTS)
     assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0, 1.0], abs=1e-6)
     assert abs(history[0]["kl"]) < 1e-5 < abs(history[1]["kl"])
@@ -96,7 +96,7 @@ FROM_A_CHECKPOINT = {
 
 def history_of_the_page(name: str, **in_the_checkpoint):
     """Of a run whose policy has these settings for generation, which it keeps."""
-    trainer = trainer_with(sampler_of_the_page(name), batch_size=20, num_minibatches=1)
+    trainer = trainer_with(of_the_page(name), batch_size=20, num_minibatches=1)
     settings = GenerationConfig(pad_token_id=0, eos_token_id=1, **in_the_checkpoint)
     trainer.policy.generation_config = settings
     torch.manual_seed(0)
@@ -106,17 +106,17 @@ def history_of_the_page(name: str, **in_the_checkpoint):
 
 
 @named_cases("settings", FROM_A_CHECKPOINT)
-def test_transformers_sampler_of_the_page_inherits_nothing_from_the_checkpoints_generation_config(settings):
+def test_transformers_of_the_page_inherits_nothing_from_the_checkpoints_generation_config(settings):
     assert history_of_the_page("by_transformers", **settings) == history_of_the_page("by_transformers")
 
 
 @pytest.mark.slow
-def test_the_continuous_sampler_of_the_page_inherits_no_penalty_from_the_checkpoint():
+def test_the_continuous_of_the_page_inherits_no_penalty_from_the_checkpoint():
     name = "by_continuous_batching"
     assert history_of_the_page(name, repetition_penalty=30.0) == history_of_the_page(name)
 
 
-def test_a_sampler_of_the_page_samples_with_the_adapters_of_a_lora_policy():
+def test_a_of_the_page_samples_with_the_adapters_of_a_lora_policy():
     policy = small_policy().double()
     policy.generation_config = GenerationConfig(repetition_penalty=30.0, pad_token_id=0, eos_token_id=1)
     with warnings.catch_warnings():
@@ -126,7 +126,7 @@ def test_a_sampler_of_the_page_samples_with_the_adapters_of_a_lora_policy():
     critic = ValueModel(make_reference(small_policy()).base_model.double().requires_grad_(True)).double()
     options = {"num_updates": 3, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 1, "learning_rate": 0.1}
     config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, warmup_updates=0, **options)
-    sampler = sampler_of_the_page("by_transformers")
+    sampler = of_the_page("by_transformers")
     history = PPOTrainer(PolicyAndValue(policy, critic), TokenSum(), None, config, sampler=sampler).train(PROMPTS)
     assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0] * 3, abs=1e-6)
     assert abs(history[-1]["kl"]) > 1e-2
@@ -190,32 +190,52 @@ def test_recomputed_log_probs_are_those_of_the_policy_in_training():
     assert exact._rollout_metrics(one)["own_sampler"] == 1.0 and "own_sampler" not in metrics
 
 
+def test_the_pages_loss_counts_each_token_with_its_truncated_importance_weight():
+    """By hand: the gradient is that of an update whose advantages are weighted, and then shuffled, cut and split."""
+    settings = LARGER | {"recompute_log_probs": True, "num_minibatches": 3, "num_epochs": 2}
+    kind, seen = of_the_page("WeightedPPOTrainer"), []
+
+    class Noted(PPOTrainer):
+        def compute_loss(self, batch):
+            far = (batch.log_probs - batch.sampler_log_probs)[batch.mask].abs()
+            assert 0.0 < far.max() < 1.0, "of the same rows and tokens"
+            weights = (batch.log_probs - batch.sampler_log_probs).exp().clamp(max=2.0)
+            seen.append(weights[batch.mask])
+            return super().compute_loss(replace(batch, advantages=batch.advantages * weights))
+
+    runs = [trainer_with(rounding(0.3), one, **settings) for one in (kind, Noted, PPOTrainer)]
+    for run in runs:
+        run.train(PROMPTS)
+    weighted, by_hand, plain = (list(run.policy.parameters()) for run in runs)
+    assert all(torch.equal(one, other) for one, other in zip(weighted, by_hand, strict=True))
+    assert not any(torch.equal(one, other) for one, other in zip(weighted[:1], plain[:1], strict=True))
+    assert torch.cat(seen).max() == 2.0 > torch.cat(seen).min() > 0.0
+
+
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
-def test_each_token_counts_with_its_truncated_importance_weight(kind):
-    """By hand: the gradient of the policy loss is the one of weighted advantages, whitened before."""
-    settings = LARGER | {"recompute_log_probs": True, "importance_cap": 1.02, "batch_size": 5, "value_coef": 0.0}
-    run = trainer_with(rounding(0.05), kind, **settings)
-    seen = []
-    step = run.optimizer_step
-    run.optimizer_step = lambda minibatch: seen.append(minibatch) or step(minibatch)
-    collected = []
-    collect = run._collect
-    run._collect = lambda prompts: collected.append(collect(prompts)) or collected[0]
-    run.train(PROMPTS)
-    (rollout,), (minibatch,) = collected, seen
-    theirs = run.collector.gap.log_probs
-    weights = truncated_importance_weights(rollout.log_probs, theirs, rollout.mask, 1.02)
-    assert torch.equal(weights, run.collector.gap.weights) and 0.9 < weights[rollout.mask].min() < 1.0 < weights.max()
-    expected = masked_whiten(rollout.advantages, rollout.mask) * weights
-    order = [rollout.input_ids.tolist().index(row) for row in padded(minibatch, rollout)]
-    width = minibatch.mask.shape[1]
-    torch.testing.assert_close(minibatch.advantages, expected[order][:, :width], rtol=0, atol=1e-12)
+def test_a_batch_knows_what_the_sampler_said_of_each_of_its_tokens(kind):
+    """Also after the trainer has put its own numbers in the place of the ratio's old ones."""
+    for is_anew in (False, True):
+        said, seen = set(), set()
+
+        def sampler(policy, *prompts, told=said, **options):
+            found = rounding(0.05)(policy, *prompts, **options)
+            told.update(rows_of(found.responses, found.mask, found.log_probs))
+            return found
+
+        run = trainer_with(sampler, kind, **LARGER | {"recompute_log_probs": is_anew, "num_minibatches": 3})
+        loss = run.compute_loss
+        run.compute_loss = lambda batch, loss=loss, seen=seen: (
+            seen.update(rows_of(batch.responses, batch.mask, batch.sampler_log_probs)) or loss(batch)
+        )
+        run.train(PROMPTS)
+        assert seen == said and len(seen) > 5
 
 
-def padded(part, whole) -> list[list[int]]:
-    left = whole.prompt_length - part.prompt_length
-    right = whole.mask.shape[1] - part.mask.shape[1]
-    return torch.nn.functional.pad(part.input_ids, (left, right)).tolist()
+def rows_of(responses, mask, log_probs) -> set[tuple]:
+    """Of each row the real tokens and what was said of them."""
+    rows = zip(responses, mask, log_probs, strict=True)
+    return {(tuple(row[real].tolist()), tuple(said[real].tolist())) for row, real, said in rows}
 
 
 def test_an_engine_without_log_probs_needs_them_recomputed():
@@ -229,10 +249,6 @@ def test_an_engine_without_log_probs_needs_them_recomputed():
     assert "sampler_kl" not in history[0] and history[0]["first_ratio_max"] == pytest.approx(1.0)
     with pytest.raises(ValueError, match="with recompute_log_probs it need give none"):
         trainer_with(silent).train(PROMPTS)
-    with pytest.raises(ValueError, match="expected log-probabilities from the sampler with importance_cap, got none"):
-        trainer_with(silent, recompute_log_probs=True, importance_cap=2.0).train(PROMPTS)
-    with pytest.raises(ValueError, match="expected recompute_log_probs with importance_cap, got False"):
-        trainer_with(silent, importance_cap=2.0)
 
 
 class Rounding(PPOTrainer):

@@ -424,7 +424,7 @@ class RightRows(Right, of="Experience.rows"):
             first += 1
         for name in ("input_ids", "attention_mask"):
             rows[name] = rows[name][:, first : prompt_length + length]
-        for name in ("mask", "log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns"):
+        for name in rows.keys() - {"input_ids", "attention_mask", "scores"}:
             rows[name] = rows[name][:, :length]
         return Experience(**rows)
     """)

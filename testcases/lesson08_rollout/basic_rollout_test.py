@@ -32,6 +32,7 @@ def test_evaluate_responses_by_hand():
             "rewards": [[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]],
             "advantages": [[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]],
             "returns": [[1.875, 3.5, 0.0], [-1.0, 0.0, 0.0]],
+            "sampler_log_probs": [[-2 * LOG2, -LOG2, 0.0], [-3 * LOG2, 0.0, 0.0]],
         }
     )
 

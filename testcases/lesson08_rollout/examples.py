@@ -218,7 +218,7 @@ def _watched(draw: torch.Generator) -> list[Request]:
     ]
 
 
-NUMBERS = ("log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns")
+NUMBERS = ("log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns", "sampler_log_probs")
 
 
 def masks(prompts: list[int], responses: list[int]) -> dict[str, Tensor]:

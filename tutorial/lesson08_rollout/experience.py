@@ -36,8 +36,12 @@ class Experience:
     """(B, T), raw."""
     returns: Tensor
     """(B, T): advantages + values, the critic's targets."""
+    sampler_log_probs: Tensor = None  # type: ignore[assignment]  # never None once it is made
+    """(B, T) in nats, of the program that sampled: `log_probs`, unless the trainer has computed those again."""
 
     def __post_init__(self) -> None:
+        if self.sampler_log_probs is None:
+            object.__setattr__(self, "sampler_log_probs", self.log_probs)
         layouts = {"input_ids": "B L", "attention_mask": "B L", "scores": "B"}
         check_shapes(
             **{field.name: (getattr(self, field.name), layouts.get(field.name, "B T")) for field in fields(self)}
