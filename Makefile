@@ -32,6 +32,7 @@ JOBS ?=
 ROSTER ?=
 MISSING ?=
 SANDBOX ?=
+LIMITS ?=
 LESSONS ?=
 POINTS ?=
 ASSIGNMENT ?=
@@ -124,9 +125,9 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## Your code and the course's, of each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= REGRADE=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= LIMITS= REGRADE=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --dry '$(DRY)' --regrade '$(REGRADE)'
+	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --limits '$(LIMITS)' --dry '$(DRY)' --regrade '$(REGRADE)'
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.course.stubs

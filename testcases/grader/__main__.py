@@ -174,10 +174,12 @@ def _default_jobs() -> int:
 def _limits(text: str, limits: Limits) -> Limits:
     kinds = {field.name: type(getattr(limits, field.name)) for field in fields(limits)}
     for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
-        if name not in kinds:
-            raise ValueError(f"limits: expected one of {', '.join(kinds)}, got {name!r}")
-        limits = replace(limits, **{name: kinds[name](value)})
+        name, _, value = part.strip().partition("=")
+        try:
+            limits = replace(limits, **{name: kinds[name](value)})
+        except (KeyError, ValueError):
+            wanted = ", ".join(f"{name}={getattr(limits, name):g}" for name in kinds)
+            raise ValueError(f"LIMITS: expected such as lesson_seconds=60, of {wanted}; got {part!r}") from None
     return limits
 
 

@@ -12,8 +12,24 @@ if TYPE_CHECKING:
 
 PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"
 OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing", "blocked"
+NOT_ASKED = "not-asked"
+"""Its time was over, or that of its lesson, or the run ended before it."""
 TAMPER, GRADER = "tamper-suspected", "grader-error"
-STATUSES = (PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH, OUTPUT, NOT_STARTED, MISSING, BLOCKED, TAMPER, GRADER)
+STATUSES = (
+    PASSED,
+    WRONG,
+    ERROR,
+    TIMEOUT,
+    MEMORY,
+    CRASH,
+    OUTPUT,
+    NOT_STARTED,
+    MISSING,
+    BLOCKED,
+    NOT_ASKED,
+    TAMPER,
+    GRADER,
+)
 ABSENT = (NOT_STARTED, MISSING, BLOCKED)
 """Not attempted."""
 GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"

@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -28,7 +28,7 @@ from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
 from .assignment import Assignment
 from .grade import Grader, empty_result, plan
 from .secret import Secret
-from .store import Row, changes, has_grader_error, read_result, row_of, suite_of, suites_of, write_result
+from .store import Row, changes, has_grader_error, is_whole, read_result, row_of, suite_of, suites_of, write_result
 
 ATTEMPTS = 2
 MOST_CHANGES = 500
@@ -101,7 +101,7 @@ def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batc
     rows: dict[str, Row] = {}
     plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
     keep_what_is_loaded()
-    make = partial(_make, course, batch, staging.untouched())
+    make = partial(_make, course, batch, staging.untouched(), partial(_keep, results))
     patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 
     def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
@@ -136,7 +136,7 @@ def _kept(results: Path, submission: Submission, answer: dict[str, Any] | str, b
         common = {"secret": batch.secret.id, "sandbox": batch.kind, "suite": batch.suite}
         answer = empty_result(submission, batch.assignment.exercises, common, printable(answer)[:300])
     path = results / f"{submission.file_name}.json"
-    if known := read_result(path):
+    if (known := read_result(path)) and is_whole(known):
         answer["changes"] = _history(known, answer)
     write_result(path, answer)
     return answer
@@ -163,9 +163,17 @@ def _folder_for_results(out: Path) -> Path:
     return results
 
 
-def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes]) -> Grader:
+def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes], keep: Any = None) -> Grader:
     box = Sandbox(course, batch.kind, batch.limits)
-    return Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises, batch.suites)
+    grader = Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises, batch.suites)
+    return replace(grader, keep=keep) if keep else grader
+
+
+def _keep(results: Path, submission: Submission, result: dict[str, Any]) -> None:
+    """What there is after a lesson, where there is no whole result of an earlier run."""
+    path = results / f"{submission.file_name}.json"
+    if not (known := read_result(path)) or not is_whole(known):
+        write_result(path, result)
 
 
 def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, batch: Batch) -> Iterator[Submission]:

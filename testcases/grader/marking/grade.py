@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, cast
@@ -27,6 +27,7 @@ from ..status import (
     MEMORY,
     MISSING,
     NEWER,
+    NOT_ASKED,
     NOT_STARTED,
     PASSED,
     STATUS_OF_ERROR,
@@ -55,14 +56,7 @@ def empty_result(
         common: what the results of a batch have in common.
         why: the error.
     """
-    lessons = {}
-    for lesson, asked in plan(exercises).items():
-        found = {name: [Result(entry, GRADER, why) for entry in tests] for name, tests in asked.items()}
-        lessons[lesson] = {
-            **_sum({name: _summary(results) for name, results in found.items()}),
-            "suite": "",
-            "unloaded": {},
-        }
+    lessons = _all(exercises, GRADER, why)
     return {
         "student": submission.student,
         "aliases": list(submission.aliases),
@@ -79,6 +73,16 @@ def empty_result(
     }
 
 
+def _all(exercises: tuple[Exercise, ...], status: str, why: str) -> dict[str, Any]:
+    """The lessons of a result in which every test has the same status."""
+    lessons = {}
+    for lesson, asked in plan(exercises).items():
+        found = {name: [Result(entry, status, why) for entry in tests] for name, tests in asked.items()}
+        summed = _sum({name: _summary(results) for name, results in found.items()})
+        lessons[lesson] = {**summed, "suite": "", "unloaded": {}}
+    return lessons
+
+
 @dataclass
 class Grader:
     """Marks submissions, one after the other, in one sandbox."""
@@ -93,16 +97,17 @@ class Grader:
     suites: Mapping[str, str] = field(default_factory=dict)
     """Lesson -> a hash of all that its marks depend on."""
     reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
+    keep: Callable[[Submission, dict[str, Any]], None] = lambda submission, result: None
+    """Told the result after each lesson but the last: the run may be ended from outside, such as by a platform."""
 
     def grade(self, submission: Submission) -> dict[str, Any]:
         """The result, as `schema.md` describes it."""
         start = time.monotonic()
         self.sandbox.begin()
-        lessons: dict[str, Any] = {}
-        for lesson, exercises in plan(self.exercises).items():
-            if lesson in submission.kept:
-                lessons[lesson] = submission.kept[lesson]
-                continue
+        lessons = {**_all(self.exercises, NOT_ASKED, "not asked: the run ended before it"), **submission.kept}
+        todo = [lesson for lesson in lessons if lesson not in submission.kept]
+        for lesson in todo:
+            exercises = plan(self.exercises)[lesson]
             # One for each lesson, so that no answer is kept longer than that.
             subject = SandboxEvaluator(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
@@ -115,6 +120,8 @@ class Grader:
                     subject.finish()
             unloaded = {path: _how_it_died(path, error) for path, error in subject.unloaded.items()}
             lessons[lesson] = {**_sum(found), "suite": self.suites.get(lesson, ""), "unloaded": unloaded}
+            if lesson != todo[-1]:
+                self.keep(submission, self.result(submission, lessons, time.monotonic() - start))
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -282,6 +289,9 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
         text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
         return Result(entry, WRONG, text)
     status = _status_of(verdict.error) if verdict.error else WRONG
+    if verdict.error and status == NOT_ASKED:
+        head = f"{entry.lesson} · {entry.exercise} · not asked"
+        return Result(entry, NOT_ASKED, f"{head}\n{clean(verdict.error.message)}")
     share, told = verdict.share if status == WRONG else 0.0, verdict.report.without_advice if verdict.cause else ""
     said = if_right(entry.test, verdict) if status == WRONG else ""
     return Result(entry, status, str(verdict), verdict.cause, share=share, told=told, if_right=said)
@@ -291,6 +301,8 @@ def _status_of(error: StudentError) -> str:
     """Of what Python or torch raised for want of memory the kind says no more than that it was raised."""
     if error.kind != "load" and (error.type_name == "MemoryError" or ALLOCATOR in error.message):
         return MEMORY
+    if error.kind == "timeout" and error.type_name == NOT_ASKED:
+        return NOT_ASKED
     return STATUS_OF_ERROR.get(error.kind, ERROR)
 
 

@@ -79,6 +79,11 @@ def has_grader_error(result: dict[str, Any]) -> bool:
     )
 
 
+def is_whole(result: dict[str, Any]) -> bool:
+    """Whether each of its lessons was asked: a run that was ended leaves a result that is not."""
+    return all(lesson.get("suite") for lesson in result["lessons"].values())
+
+
 def row_of(file_name: str, result: dict[str, Any]) -> Row:
     status = "grader-error" if has_grader_error(result) else result["status"]
     return Row(result["student"], file_name, result["score"], result["max_score"], status, list(result["notes"]))

@@ -17,10 +17,12 @@ class Limits:
     """For what a student's files import, on top of the calls; for all calls of one worker together."""
     exercise_seconds: float = 60.0
     """For all calls of one exercise together."""
+    lesson_seconds: float = 180.0
+    """For all calls of one lesson together."""
     submission_seconds: float = 600.0
     """For all calls of one submission together."""
-    deaths: int = 3
-    """After so many dead or late workers an exercise is not asked again."""
+    ends: int = 2
+    """After so many late or dead workers an exercise is asked nothing more. The other exercises go on."""
     memory_mb: int = 2048
     """On top of what torch holds; for each process, and for all together."""
     tmp_mb: int = 64

@@ -16,6 +16,7 @@ from testcases.harness.catalog import text_of
 from testcases.harness.execution import Outcome, Request, StudentError, identical, wire
 from testcases.harness.suite import packed
 
+from ..status import NOT_ASKED
 from .clock import Clock, Handed, Waits, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
@@ -94,14 +95,19 @@ class SandboxEvaluator:
 
     def _refused(self, key: tuple[str, str], file: str) -> StudentError | None:
         """Why an exercise is asked nothing more."""
-        ends = self._ends.get(key, [])
-        if any(end.kind == "tamper" for end in ends) or len(ends) >= self.limits.deaths:
-            return ends[-1]
-        if self._spent.get(key, 0.0) > self.limits.exercise_seconds:
-            return _late(f"all calls together took more than {self.limits.exercise_seconds:g} seconds")
-        if self.sandbox.spent > self.limits.submission_seconds:
-            limit = self.limits.submission_seconds
-            return _late(f"all calls of all exercises together took more than {limit:g} seconds")
+        ends, limits = self._ends.get(key, []), self.limits
+        for end in ends:
+            if end.kind == "tamper":
+                return end
+        if len(ends) >= limits.ends:
+            return _not_asked(f"{len(ends)} of its calls came to no end: {ends[-1].message}")
+        for of, spent, most in (
+            ("this exercise", self._spent.get(key, 0.0), limits.exercise_seconds),
+            ("this lesson", sum(self._spent.values()), limits.lesson_seconds),
+            ("this submission", self.sandbox.spent, limits.submission_seconds),
+        ):
+            if spent > most:
+                return _not_asked(f"the calls of {of} together took more than {most:g} seconds")
         return self._endless.get(file)
 
     def _as_said_behind(self, outcome: Outcome) -> Outcome:
@@ -381,6 +387,11 @@ class _Behind:
 
 def _tamper(text: str) -> StudentError:
     return StudentError("tamper", "ForgedAnswer", f"the worker sent something that no worker sends: {text}")
+
+
+def _not_asked(text: str) -> StudentError:
+    """As harmless as a call that is late: the suites give it no reason, and ask for nothing more."""
+    return StudentError("timeout", NOT_ASKED, text)
 
 
 def _late(text: str) -> StudentError:

@@ -35,6 +35,7 @@ WORDS = {
     status.NOT_STARTED: "not started",
     status.MISSING: "missing",
     status.BLOCKED: "waits for another exercise",
+    status.NOT_ASKED: "not asked: its time was over",
     status.TAMPER: "tampering suspected",
     status.GRADER: "grader error: no verdict",
 }

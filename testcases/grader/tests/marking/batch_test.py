@@ -223,7 +223,8 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
         (["testcases", "--lessons", "14"], "LESSONS: there is no lesson '14'"),
         (["testcases", "--assignment", "no-such-file"], "No such file"),
-        (["testcases", "--limits", "minutes=3"], "limits: expected one of"),
+        (["testcases", "--limits", "minutes=3"], "LIMITS: expected such as lesson_seconds=60"),
+        (["testcases", "--limits", "call_seconds=many"], "got 'call_seconds=many'"),
     ],
 )
 def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):
@@ -268,7 +269,7 @@ def td_errors(rewards, values, dones, gamma=0.99):
     while True:
         pass
 """
-SHORT = "call_seconds=0.5,grace_seconds=0.2,deaths=1,import_seconds=0.3"
+SHORT = "call_seconds=0.5,grace_seconds=0.2,ends=1,import_seconds=0.3"
 
 
 @pytest.mark.smoke

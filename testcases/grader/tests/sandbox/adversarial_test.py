@@ -14,7 +14,7 @@ from testcases.grader.tests.running import TARGET, from_the_start, gradebook, re
 from testcases.grader.tests.sandbox.corpus import CASES, Case
 from testcases.harness.catalog import ROOT, manifest
 
-SHORT = "call_seconds=1,grace_seconds=0.3,deaths=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
+SHORT = "call_seconds=1,grace_seconds=0.3,ends=1,memory_mb=512,exercise_seconds=10,import_seconds=0.5"
 """Limits for those who will reach them; what is right needs milliseconds."""
 JOBS = 3
 """A dozen of them wait for the end of their time, and need no core for it."""

@@ -1,0 +1,69 @@
+"""What one submission may take of everybody's time, and what is left of it where a run is ended from outside."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testcases.grader.tests.running import LONGEST, SECRET, TARGET, check, results, solved, start
+from testcases.harness.catalog import SOLUTIONS
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
+LESSONS = "--lessons", "4 5"
+QUICK = "call_seconds=0.5,grace_seconds=0.3,import_seconds=0.3"
+SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
+LOOP = """
+
+def {name}(rewards, values, dones, *rest, **options):
+    while {when}:
+        pass
+    return rewards * 0 + 7
+"""
+
+
+def graded(folder: Path, limits: str, **loops: str) -> dict[str, dict[str, Any]]:
+    """Exercise -> marks, of one of whose exercises one loops."""
+    ((name, when),) = loops.items()
+    solved(folder / "in" / "ann", "lesson04_gae", "lesson05_ppo_loss")
+    (folder / "in" / "ann" / TARGET).write_text(SOURCE + LOOP.format(name=name, when=when), "utf-8")
+    done = check(str(folder / "in"), "--out", str(folder / "out"), "--jobs", "1", *LESSONS, "--limits", limits)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lessons = results(folder / "out")["ann"]["lessons"].values()
+    return {name: marks for lesson in lessons for name, marks in lesson["exercises"].items()}
+
+
+def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_on(bubblewrap: None, tmp_path: Path):
+    found = graded(tmp_path, QUICK, n_step_advantages="rewards.dim() == 1")
+    slow = [test["status"] for test in found["n_step_advantages"]["tests"]]
+    assert slow.count("timeout") == 2 and "not-asked" in slow and found["n_step_advantages"]["status"] == "timeout"
+    assert {marks["status"] for name, marks in found.items() if name != "n_step_advantages"} == {"passed"}
+
+
+def test_a_lesson_has_a_limit_of_its_own_and_what_it_did_not_ask_is_listed(bubblewrap: None, tmp_path: Path):
+    found = graded(tmp_path, "call_seconds=4,lesson_seconds=3.5", td_errors="True")
+    assert found["td_errors"]["status"] == "timeout" and found["compute_gae"]["status"] == "not-asked"
+    assert "the calls of this lesson together took more than 3.5 seconds" in found["compute_gae"]["message"]
+    assert found["update_beta"]["status"] == "passed"
+
+
+def test_a_run_that_is_ended_has_the_lessons_that_were_done(bubblewrap: None, tmp_path: Path):
+    ann, out = tmp_path / "in" / "ann", tmp_path / "out"
+    solved(ann, "lesson04_gae", "lesson05_ppo_loss")
+    (ann / "lesson05_ppo_loss" / "ppo_loss.py").write_text("import time\n\ntime.sleep(10)\n", "utf-8")
+    told = str(tmp_path / "in"), "--out", str(out), "--jobs", "1", *LESSONS
+    process, end = start(tmp_path, *told, SECRET=SECRET), time.monotonic() + LONGEST
+    while not results(out) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.kill()
+    process.join()
+    kept, lost = results(out)["ann"]["lessons"].values()
+    assert kept["score"] == kept["max_score"] > 0 and kept["suite"]
+    assert {marks["status"] for marks in lost["exercises"].values()} == {"not-asked"}
+    assert check(*told, "--limits", "", SECRET=SECRET).returncode == 0
+    again = results(out)["ann"]
+    assert again["lessons"]["lesson04_gae"] == kept and again["changes"] == []
+    assert {marks["status"] for marks in again["lessons"]["lesson05_ppo_loss"]["exercises"].values()} <= {
+        "error",
+        "missing",
+    }
