@@ -32,7 +32,7 @@ from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
 from testcases.harness.report import CheckFailed, NotStarted, Waiting, with_first_line  # noqa: E402
 from testcases.harness.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
 from testcases.harness.student.watching import Stops, place  # noqa: E402
-from testcases.harness.suite import if_right, keep_what_is_loaded  # noqa: E402
+from testcases.harness.suite import failure_of, if_right, keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -50,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     for name in lesson_names():
         config.addinivalue_line("markers", f"{read_lesson(name).short}: the suite of {name}")
+    config.addinivalue_line("markers", "points(number): what a test is worth, if it is not 1")
     for kind in KINDS:
         config.addinivalue_line("markers", f"{kind}: the files {kind}*_test.py of every lesson")
     subject = config.getoption("--subject")
@@ -204,7 +205,7 @@ class _Run:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
         if lesson_of(item.nodeid) is None:
             return (yield)
-        error = call.excinfo.value if call.excinfo else None
+        error = failure_of(call.excinfo.value) if call.excinfo else None
         if isinstance(error, (AssertionError, NotStarted, Waiting)):
             # pytest would render the frames of the engine, which costs more than the test.
             item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]

@@ -55,9 +55,12 @@ def _kept(lesson: str) -> dict[str, str]:
 
 
 def _messages(lesson: str) -> dict[str, str]:
-    from testcases.harness.oracle import wrong_answers  # here, since a build with kept messages needs no torch
+    from testcases.harness.oracle import (  # here, since a build with kept messages needs no torch
+        shared_reference,
+        wrong_answers,
+    )
     from testcases.harness.report import CheckFailed
-    from testcases.harness.suite import Engine, cases_of, shared_reference
+    from testcases.harness.suite import Engine, cases_of
 
     made, about = {}, read_lesson(lesson)
     for exercise in about.exercises if about.number in IN_FULL else [ONE_OF[about.number]]:

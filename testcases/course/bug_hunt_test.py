@@ -24,13 +24,14 @@ from testcases.harness.oracle import (
     edit,
     examples,
     right_answers,
+    shared_reference,
     suspects,
     with_change,
     wrong_answers,
 )
 from testcases.harness.report import same_outcome
 from testcases.harness.student import own_tests
-from testcases.harness.suite import Engine, cases_of, shared_reference
+from testcases.harness.suite import Engine, cases_of
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind, grade
 from testcases.lesson10_bug_hunt.probes import PROBES
@@ -444,7 +445,8 @@ def test_bank_is_sorted_as_it_is_written():
 
 
 def test_a_suite_that_takes_only_worth_from_the_engine_gets_handles():
-    code = "from testcases.harness import worth; from tutorial.lesson10_bug_hunt import diagnose; print(diagnose)"
+    code = "from testcases.harness import named_cases; from tutorial.lesson10_bug_hunt import diagnose; "
+    code += "print(diagnose.target)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Exercise("), done.stdout
 

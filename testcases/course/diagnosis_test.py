@@ -12,9 +12,19 @@ from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.diagnosis import LAYERS, Explanation, bench_of, faults, hypotheses_of
 from testcases.harness.diagnosis.hypotheses import Hypothesis
 from testcases.harness.execution import Evaluator, solutions_changed
-from testcases.harness.oracle import Change, WrongAnswer, calls_made, edit, examples, instead, region_text, with_change
+from testcases.harness.oracle import (
+    Change,
+    WrongAnswer,
+    calls_made,
+    edit,
+    examples,
+    instead,
+    region_text,
+    shared_reference,
+    with_change,
+)
 from testcases.harness.report import CheckFailed, same_outcome
-from testcases.harness.suite import Engine, cases_of, shared_reference
+from testcases.harness.suite import Engine, cases_of
 
 GAE = """
 advantages, advantage = [], torch.zeros_like(rewards[..., 0])

@@ -18,17 +18,17 @@ from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases import welcome
 from testcases.course import complete
 from testcases.course.students import replace_body, solved_folder
-from testcases.harness import call, named_cases, request, scenario
+from testcases.harness import named_cases, request, scenario
 from testcases.harness.catalog import ROOT, Exercise, course_lessons, electives, entries, entry_of, manifest, regions
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import Foreign, GlobalState, executor, to_plain
 from testcases.harness.oracle import with_change, wrong_answers
 from testcases.harness.report import CheckFailed, Waiting, first_difference, nan_in
 from testcases.harness.student import Result, hint, progress, reset, solution
-from testcases.harness.suite import Engine, cases, current
+from testcases.harness.suite import Engine, call, cases, current, points_of
 from tutorial.lesson04_gae import compute_gae, td_errors
 
-UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController").update
+UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController.update")
 EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0], "gamma": 0.5}
 
 
@@ -447,7 +447,7 @@ def test_a_test_that_a_suite_has_is_not_made_again():
 
 @pytest.mark.parametrize("lesson", course_lessons() + electives())
 def test_points_that_are_read_are_those_of_the_tests_that_run(lesson: str):
-    ran = {case.entry.node: getattr(case.function, "points", 1) for case in cases(lesson)}
+    ran = {case.entry.node: points_of(case.function) for case in cases(lesson)}
     assert ran == {entry.node: entry.points for entry in entries(lesson)}
 
 

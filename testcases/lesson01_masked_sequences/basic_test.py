@@ -6,7 +6,7 @@ from math import log, sqrt
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference, worth
+from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
@@ -40,17 +40,17 @@ LN2 = math.log(2)
         "certain-is-0": ([[[0.0, 1000.0]]], [[1]], 1.0, [[0.0]]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_gather_log_probs_by_hand(logits, tokens, temperature, log_probs):
-    call(gather_log_probs, logits, tokens, temperature).equals(log_probs)
+    assert_equal(gather_log_probs(logits, tokens, temperature), log_probs)
 
 
 def test_gather_log_probs_temperature_divides_the_logits():
     # Logits 2, 1, 0 at temperature 0.7. Log-probabilities divided by 0.7 would be -0.582, -2.011, -3.439: their
     # probabilities sum to 0.72.
     total = math.exp(2 / 0.7) + math.exp(1 / 0.7) + 1
-    answer = call(gather_log_probs, [[[2.0, 1.0, 0.0]] * 3], [[0, 1, 2]], 0.7)
-    answer.equals([[2 / 0.7 - log(total), 1 / 0.7 - log(total), -log(total)]])
+    answer = gather_log_probs([[[2.0, 1.0, 0.0]] * 3], [[0, 1, 2]], 0.7)
+    assert_equal(answer, [[2 / 0.7 - log(total), 1 / 0.7 - log(total), -log(total)]])
 
 
 # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
@@ -66,13 +66,13 @@ def test_gather_log_probs_temperature_divides_the_logits():
     },
 )
 def test_gather_log_probs_keeps_rows_and_positions_apart(logits, tokens, log_probs):
-    call(gather_log_probs, logits, tokens).equals(log_probs)
+    assert_equal(gather_log_probs(logits, tokens), log_probs)
 
 
 def test_gather_log_probs_gradient():
     # (one-hot - probabilities) / temperature: probabilities 0.1 and 0.9.
-    answer = call(gather_log_probs, [[[0.0, log(3)]] * 2], [[0, 1]], 0.5, grad_of="logits")
-    answer.gradient_equals(logits=[[[1.8, -1.8], [-0.2, 0.2]]])
+    answer, grads = value_and_gradients(gather_log_probs, [[[0.0, log(3)]] * 2], [[0, 1]], 0.5, wrt="logits")
+    assert_equal(grads, logits=[[[1.8, -1.8], [-0.2, 0.2]]])
 
 
 # Four positions. The logits of position i give these odds for the token at position i + 1:
@@ -118,15 +118,15 @@ IDS = [[0, 1, 2, 0]]
         ),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_response_log_probs_by_hand(logits, input_ids, prompt_length, temperature, log_probs):
-    call(response_log_probs, logits, input_ids, prompt_length, temperature).equals(log_probs)
+    assert_equal(response_log_probs(logits, input_ids, prompt_length, temperature), log_probs)
 
 
 def test_response_log_probs_gradient():
     # One-hot minus probabilities, at the positions 1 and 2 only: nothing is scored at 0 (a prompt token is) and 3.
-    answer = call(response_log_probs, LOGITS, IDS, 2, grad_of="logits")
-    answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, -0.25, 0.5], [0.4, -0.2, -0.2], [0.0, 0.0, 0.0]]])
+    answer, grads = value_and_gradients(response_log_probs, LOGITS, IDS, 2, wrt="logits")
+    assert_equal(grads, logits=[[[0.0, 0.0, 0.0], [-0.25, -0.25, 0.5], [0.4, -0.2, -0.2], [0.0, 0.0, 0.0]]])
 
 
 # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
@@ -146,7 +146,7 @@ def test_response_log_probs_gradient():
     },
 )
 def test_response_log_probs_keeps_rows_apart(logits, input_ids, prompt_length, log_probs):
-    call(response_log_probs, logits, input_ids, prompt_length).equals(log_probs)
+    assert_equal(response_log_probs(logits, input_ids, prompt_length), log_probs)
 
 
 def entropy(*probabilities: float) -> float:
@@ -167,9 +167,9 @@ def entropy(*probabilities: float) -> float:
         "certain-by-far": ([[[0.0, 1000.0]]], 1.0, [[0.0]]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_token_entropy_by_hand(logits, temperature, entropy):
-    call(token_entropy, logits, temperature).equals(entropy)
+    assert_equal(token_entropy(logits, temperature), entropy)
 
 
 @named_cases(
@@ -183,7 +183,7 @@ def test_token_entropy_by_hand(logits, temperature, entropy):
     },
 )
 def test_token_entropy_keeps_rows_and_positions_apart(logits, entropy):
-    call(token_entropy, logits).equals(entropy)
+    assert_equal(token_entropy(logits), entropy)
 
 
 def test_token_entropy_gradient():
@@ -191,8 +191,9 @@ def test_token_entropy_gradient():
     high = entropy(1 / 10, 9 / 10)
     slopes = [2 * -p * (log(p) + high) / 0.5 for p in (1 / 10, 9 / 10)]
     weights = torch.tensor([[2.0]], dtype=torch.float64)
-    answer = call(token_entropy, [[[0.0, log(3)]]], 0.5, grad_of="logits", grad_weights=weights)
-    answer.equals([[high]]).gradient_equals(logits=[[slopes]])
+    answer, grads = value_and_gradients(token_entropy, [[[0.0, log(3)]]], 0.5, wrt="logits", weights=weights)
+    assert_equal(answer, [[high]])
+    assert_equal(grads, logits=[[slopes]])
 
 
 # Two responses of 2 and 4 tokens. In the padding stands 9.
@@ -218,15 +219,16 @@ TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
         "no-padding": ([[1.0, 2.0], [4.0, 9.0]], [[True, True], [True, True]], 4.0),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_masked_mean_by_hand(values, mask, mean):
-    call(masked_mean, values, mask).equals(mean)
+    assert_equal(masked_mean(values, mask), mean)
 
 
 def test_masked_mean_gradient():
     # 1 / 6 for each of the six real tokens.
-    answer = call(masked_mean, [[1.0, 2.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, grad_of="values")
-    answer.equals(19 / 6).gradient_equals(values=[[1 / 6, 1 / 6, 0.0, 0.0], [1 / 6] * 4])
+    answer, grads = value_and_gradients(masked_mean, [[1.0, 2.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, wrt="values")
+    assert_equal(answer, 19 / 6)
+    assert_equal(grads, values=[[1 / 6, 1 / 6, 0.0, 0.0], [1 / 6] * 4])
 
 
 # 1 / the root of the variance, with the small number in its place.
@@ -270,9 +272,9 @@ RAGGED = [[True, True, False], [True, False, False]]
         ),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
-    call(masked_whiten, values, mask, shift_mean).equals(whitened)
+    assert_equal(masked_whiten(values, mask, shift_mean), whitened)
 
 
 @named_cases("shift_mean, kept", {"centred": (True, 0.0), "mean-kept": (False, 1 / 3)})
@@ -281,9 +283,9 @@ def test_masked_whiten_gradient(shift_mean, kept):
     # r * (1 - 1/3) - r^3 * 1/2, -r/3, -r/3 + r^3 * 1/2; the kept mean adds 1/3 to each.
     r, weights = scale(1), torch.tensor([[1.0, 0.0, 9.0], [0.0, 9.0, 9.0]], dtype=torch.float64)
     values = [[1.0, 2.0, 9.0], [3.0, 9.0, 9.0]]
-    answer = call(masked_whiten, values, RAGGED, shift_mean, grad_of="values", grad_weights=weights)
+    answer, grads = value_and_gradients(masked_whiten, values, RAGGED, shift_mean, wrt="values", weights=weights)
     slopes = [r * 2 / 3 - r**3 / 2 + kept, -r / 3 + kept, -r / 3 + r**3 / 2 + kept]
-    answer.gradient_equals(values=[[slopes[0], slopes[1], 0.0], [slopes[2], 0.0, 0.0]])
+    assert_equal(grads, values=[[slopes[0], slopes[1], 0.0], [slopes[2], 0.0, 0.0]])
 
 
 @named_cases(
@@ -297,15 +299,15 @@ def test_masked_whiten_gradient(shift_mean, kept):
         "none-is-the-length-not-0": ([False, False, False], 3),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_first_true_index_by_hand(flags, index):
-    call(first_true_index, [flags]).equals([index])
+    assert_equal(first_true_index([flags]), [index])
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_first_true_index_of_each_row():
-    answer = call(first_true_index, [[False, False, True, False], [False] * 4, [True, False, False, True]])
-    answer.equals([2, 4, 0])
+    answer = first_true_index([[False, False, True, False], [False] * 4, [True, False, False, True]])
+    assert_equal(answer, [2, 4, 0])
 
 
 # Token 2 is the stop; 3 is another one where two are given.
@@ -338,9 +340,9 @@ def test_first_true_index_of_each_row():
         "no-stop-ids": ([[5, 2, 6]], [], [[True, True, True]]),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_response_mask_by_hand(responses, stop_token_ids, mask):
-    call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
+    assert_equal(response_mask(responses, tuple(stop_token_ids)), mask)
 
 
 @named_cases(
@@ -360,7 +362,7 @@ def test_response_mask_by_hand(responses, stop_token_ids, mask):
     },
 )
 def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
-    call(response_mask, responses, tuple(stop_token_ids)).equals(mask)
+    assert_equal(response_mask(responses, tuple(stop_token_ids)), mask)
 
 
 @named_cases(
@@ -386,9 +388,9 @@ def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
         "pad-0": ([[5, 6, 2, 7]], [2], 0, [[5, 6, 2, 0]]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
-    call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
+    assert_equal(truncate_after_stop(responses, tuple(stop_token_ids), pad_token_id), truncated)
 
 
 @named_cases(
@@ -404,7 +406,7 @@ def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, tr
     },
 )
 def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_token_id, truncated):
-    call(truncate_after_stop, responses, tuple(stop_token_ids), pad_token_id).equals(truncated)
+    assert_equal(truncate_after_stop(responses, tuple(stop_token_ids), pad_token_id), truncated)
 
 
 @named_cases(
@@ -418,22 +420,22 @@ def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_tok
         "all-padding": ([0, 0], [0, 0]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_position_ids_by_hand(attention_mask, positions):
-    call(position_ids, [attention_mask]).equals([positions])
+    assert_equal(position_ids([attention_mask]), [positions])
 
 
 def test_position_ids_of_a_bool_mask_keeps_rows_apart():
     # Prompts of 1 and 3 tokens, padded on the left, each followed by two more tokens.
     mask = [[False, False, True, True, True], [True] * 5, [True, True, True, False, False]]
-    call(position_ids, mask).equals([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 0, 0]])
+    assert_equal(position_ids(mask), [[0, 0, 0, 1, 2], [0, 1, 2, 3, 4], [0, 1, 2, 0, 0]])
 
 
 def test_masked_whiten_brings_mean_and_variance_to_0_and_1():
     values, mask = 1 + normal(4, 4), torch.arange(4) < torch.tensor([[4], [2], [1], [2]])
-    answer = call(masked_whiten, 100 * values, mask)
-    answer.satisfies(lambda white: abs(white[mask].mean()) < 1e-12, "real tokens with mean 0")
-    answer.satisfies(lambda white: abs(white[mask].var() - 1) < 1e-8, "real tokens with variance 1 (over n - 1)")
+    answer = masked_whiten(100 * values, mask)
+    assert abs(answer[mask].mean()) < 1e-12, "real tokens with mean 0"
+    assert abs(answer[mask].var() - 1) < 1e-8, "real tokens with variance 1 (over n - 1)"
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
@@ -443,11 +445,12 @@ def test_token_entropy_is_the_mean_of_minus_log_p(temperature):
     scores = torch.stack(
         [reference(gather_log_probs, logits, torch.full((2, 3), v), temperature) for v in range(5)], dim=-1
     )
-    call(token_entropy, logits, temperature).equals(-(scores.exp() * scores).sum(-1))
+    assert_equal(token_entropy(logits, temperature), -(scores.exp() * scores).sum(-1))
 
 
 @pytest.mark.parametrize("vocabulary", [1, 2, 1000])
 def test_token_entropy_of_a_uniform_policy(vocabulary):
     logits = torch.full((1, 2, vocabulary), 3.0, dtype=torch.float64)
-    answer = call(token_entropy, logits, 0.5, grad_of="logits").equals([[math.log(vocabulary)] * 2])
-    answer.gradient_equals(logits=None)
+    answer, grads = value_and_gradients(token_entropy, logits, 0.5, wrt="logits")
+    assert_equal(answer, [[math.log(vocabulary)] * 2])
+    assert_equal(grads, logits=None)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference
+from testcases.harness import assert_equal, assert_no_gradient, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
@@ -20,43 +20,43 @@ WON, EVEN = math.log(4 / 3), math.log(2.0)
 def test_pairwise_loss_of_one_pair_at_a_time():
     chosen, rejected, margin = 3 * normal(6), 3 * normal(6, seed=2), normal(6, seed=3)
     losses = [nll(c - r - m) for c, r, m in zip(chosen.tolist(), rejected.tolist(), margin.tolist(), strict=True)]
-    call(pairwise_loss, chosen, rejected, margin).equals(sum(losses) / 6)
+    assert_equal(pairwise_loss(chosen, rejected, margin), sum(losses) / 6)
 
 
 def test_pairwise_loss_does_not_know_the_offset():
     chosen, rejected = normal(5), normal(5, seed=2)
     expected = reference(pairwise_loss, chosen, rejected)
-    call(pairwise_loss, chosen + 64.0, rejected + 64.0).equals(expected)
+    assert_equal(pairwise_loss(chosen + 64.0, rejected + 64.0), expected)
 
 
 def test_pairwise_loss_in_both_directions_differ_by_the_difference():
     # -log sigmoid(-x) = x - log sigmoid(x)
     chosen, rejected = normal(5), normal(5, seed=2)
     expected = reference(pairwise_loss, chosen, rejected) + (chosen - rejected).mean()
-    call(pairwise_loss, rejected, chosen).equals(expected)
+    assert_equal(pairwise_loss(rejected, chosen), expected)
 
 
 def test_pairwise_loss_with_a_margin_of_zeros_is_that_without():
     chosen, rejected = normal(5), normal(5, seed=2)
-    call(pairwise_loss, chosen, rejected, torch.zeros(5).double()).equals(reference(pairwise_loss, chosen, rejected))
+    assert_equal(pairwise_loss(chosen, rejected, torch.zeros(5).double()), reference(pairwise_loss, chosen, rejected))
 
 
 @pytest.mark.parametrize("rows, count", [(3, 4), (1, 7), (6, 3), (4, 4)])
 def test_ranking_loss_of_each_pair_in_turn(rows, count):
     scores = 2 * normal(rows, count)
     losses = [nll(better - worse) for row in scores.tolist() for better, worse in itertools.combinations(row, 2)]
-    call(ranking_loss, scores).equals(sum(losses) / len(losses))
+    assert_equal(ranking_loss(scores), sum(losses) / len(losses))
 
 
 def test_ranking_loss_of_two_is_the_pairwise_loss():
     scores = normal(6, 2)
-    call(ranking_loss, scores).equals(reference(pairwise_loss, scores[:, 0], scores[:, 1]))
+    assert_equal(ranking_loss(scores), reference(pairwise_loss, scores[:, 0], scores[:, 1]))
 
 
 def test_ranking_loss_does_not_know_the_offset_of_a_prompt():
     scores = normal(3, 5)
     expected = reference(ranking_loss, scores)
-    call(ranking_loss, scores + torch.tensor([[0.0], [64.0], [-32.0]])).equals(expected)
+    assert_equal(ranking_loss(scores + torch.tensor([[0.0], [64.0], [-32.0]])), expected)
 
 
 def slow_token_loss(chosen_scores, rejected_scores, chosen_ids, rejected_ids, pad: int) -> float:
@@ -79,7 +79,7 @@ REJECTED_IDS = [[1, 2, 4, 4, 5, 6, 7], [2, 2, 9, 9, 9, 9, 9], [5, 5, 5, 2, 1, 1,
 def test_token_pairwise_loss_of_each_position_in_turn():
     scores = normal(4, 7), normal(4, 7, seed=2)
     ids = torch.tensor(CHOSEN_IDS), torch.tensor(REJECTED_IDS)
-    call(token_pairwise_loss, *scores, *ids, 9).equals(slow_token_loss(*scores, *ids, 9))
+    assert_equal(token_pairwise_loss(*scores, *ids, 9), slow_token_loss(*scores, *ids, 9))
 
 
 @pytest.mark.parametrize("extra", [1, 4])
@@ -89,7 +89,7 @@ def test_token_pairwise_loss_does_not_depend_on_the_padding(extra):
     expected = slow_token_loss(*scores, *ids, 9)
     scores = [torch.cat([score, 5 * normal(4, extra, seed=3 + i)], dim=1) for i, score in enumerate(scores)]
     ids = [torch.cat([side, torch.full((4, extra), 9)], dim=1) for side in ids]
-    call(token_pairwise_loss, *scores, *ids, 9).equals(expected)
+    assert_equal(token_pairwise_loss(*scores, *ids, 9), expected)
 
 
 def test_token_pairwise_loss_does_not_depend_on_the_prefix():
@@ -98,34 +98,34 @@ def test_token_pairwise_loss_does_not_depend_on_the_prefix():
     expected = slow_token_loss(*scores, *ids, 9)
     prefix = torch.tensor([[8, 7]]).expand(4, -1)
     scores = [torch.cat([5 * normal(4, 2, seed=3 + i), score], dim=1) for i, score in enumerate(scores)]
-    call(token_pairwise_loss, *scores, *(torch.cat([prefix, side], dim=1) for side in ids), 9).equals(expected)
+    assert_equal(token_pairwise_loss(*scores, *(torch.cat([prefix, side], dim=1) for side in ids), 9), expected)
 
 
 def test_token_pairwise_loss_where_the_padding_token_is_the_stop_token():
     # Each text ends in 9, the padding token: the text is taken to end before it. Lengths 2 and 3: positions 1 and 2.
     scores = normal(1, 5), normal(1, 5, seed=2)
     first, second = (scores[0] - scores[1])[0, 1:3].tolist()
-    answer = call(token_pairwise_loss, *scores, [[1, 2, 9, 9, 9]], [[1, 3, 4, 9, 9]], 9)
-    answer.equals((nll(first) + nll(second)) / 2)
+    answer = token_pairwise_loss(*scores, [[1, 2, 9, 9, 9]], [[1, 3, 4, 9, 9]], 9)
+    assert_equal(answer, (nll(first) + nll(second)) / 2)
 
 
 def test_preference_accuracy_of_each_pair_in_turn():
     chosen, rejected = normal(32).round(decimals=1), normal(32, seed=2).round(decimals=1)
     right = sum(c > r for c, r in zip(chosen.tolist(), rejected.tolist(), strict=True))
-    call(preference_accuracy, chosen, rejected).equals(right / 32, dtype=torch.float32)
+    assert_equal(preference_accuracy(chosen, rejected), right / 32, dtype=torch.float32)
 
 
 def test_pairwise_loss_shows_a_nan():
-    call(pairwise_loss, [1.0, math.nan], [0.0, 0.0]).equals(math.nan, equal_nan=True)
+    assert_equal(pairwise_loss([1.0, math.nan], [0.0, 0.0]), math.nan, equal_nan=True)
 
 
 def test_ranking_loss_shows_a_nan():
-    call(ranking_loss, [[2.0, math.nan, 0.0], [2.0, 1.0, 0.0]]).equals(math.nan, equal_nan=True)
+    assert_equal(ranking_loss([[2.0, math.nan, 0.0], [2.0, 1.0, 0.0]]), math.nan, equal_nan=True)
 
 
 def test_token_pairwise_loss_shows_a_nan_of_a_compared_token():
-    answer = call(token_pairwise_loss, [[1.0, math.nan]], [[1.0, 1.0]], [[5, 6]], [[5, 7]], 0)
-    answer.equals(math.nan, equal_nan=True)
+    answer = token_pairwise_loss([[1.0, math.nan]], [[1.0, 1.0]], [[5, 6]], [[5, 7]], 0)
+    assert_equal(answer, math.nan, equal_nan=True)
 
 
 @named_cases(
@@ -137,32 +137,35 @@ def test_token_pairwise_loss_shows_a_nan_of_a_compared_token():
     },
 )
 def test_pairwise_loss_far_apart_is_finite(chosen, loss, slope):
-    call(pairwise_loss, chosen, [0.0], grad_of="chosen").equals(loss).gradient_equals(chosen=slope)
+    answer, grads = value_and_gradients(pairwise_loss, chosen, [0.0], wrt="chosen")
+    assert_equal(answer, loss)
+    assert_equal(grads, chosen=slope)
 
 
 @pytest.mark.parametrize("difference, loss", [(-200.0, 200.0), (200.0, 0.0)])
 def test_pairwise_loss_far_apart_is_finite_in_float32(difference, loss):
     # In float32 sigmoid(-200) is 0, and its logarithm -infinity.
-    call(pairwise_loss, torch.tensor([difference]), torch.tensor([0.0])).equals(torch.tensor(loss))
+    assert_equal(pairwise_loss(torch.tensor([difference]), torch.tensor([0.0])), torch.tensor(loss))
 
 
 def test_ranking_loss_far_apart_is_finite():
     # Pairs 1000, 2000 and 1000 the wrong way round.
-    call(ranking_loss, [[-1000.0, 0.0, 1000.0]]).equals(4000 / 3)
+    assert_equal(ranking_loss([[-1000.0, 0.0, 1000.0]]), 4000 / 3)
 
 
 @named_cases("garbage", {"nan": NAN, "infinite": math.inf})
 def test_token_pairwise_loss_keeps_the_padding_out(garbage):
     scores, both = ([[4.0, LOG3, garbage]], [[2.0, 0.0, garbage]]), ("chosen_scores", "rejected_scores")
-    answer = call(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, grad_of=both)
-    answer.equals(WON).gradient_equals(chosen_scores=[[0.0, -0.25, 0.0]], rejected_scores=[[0.0, 0.25, 0.0]])
+    answer, grads = value_and_gradients(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, wrt=both)
+    assert_equal(answer, WON)
+    assert_equal(grads, chosen_scores=[[0.0, -0.25, 0.0]], rejected_scores=[[0.0, 0.25, 0.0]])
 
 
 def test_token_pairwise_loss_far_apart_is_finite():
-    call(token_pairwise_loss, [[-1000.0, 0.0]], [[0.0, 0.0]], [[5, 6]], [[6, 6]], 9).equals((1000 + EVEN) / 2)
+    assert_equal(token_pairwise_loss([[-1000.0, 0.0]], [[0.0, 0.0]], [[5, 6]], [[6, 6]], 9), (1000 + EVEN) / 2)
 
 
 def test_preference_accuracy_is_data():
-    call(preference_accuracy, [2.0, 1.0], [1.0, 3.0], grad_of=("chosen", "rejected")).equals(
-        0.5, dtype=torch.float32
-    ).has_no_gradient()
+    answer, _ = value_and_gradients(preference_accuracy, [2.0, 1.0], [1.0, 3.0], wrt=("chosen", "rejected"))
+    assert_equal(answer, 0.5, dtype=torch.float32)
+    assert_no_gradient(answer)

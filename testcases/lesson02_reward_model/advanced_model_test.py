@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, named_cases, reference, scenario
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    named_cases,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
@@ -15,7 +22,7 @@ def test_last_token_index_of_every_text():
     # All places where a text of 1 to 7 tokens can stand in 7 columns.
     spans = [(start, end) for start in range(7) for end in range(start + 1, 8)]
     mask = torch.tensor([[start <= place < end for place in range(7)] for start, end in spans])
-    call(last_token_index, mask).equals([end - 1 for _, end in spans])
+    assert_equal(last_token_index(mask), [end - 1 for _, end in spans])
 
 
 SCORE = scenario("score_rows", of=RewardModel.forward)
@@ -37,7 +44,7 @@ def test_reward_model_does_not_depend_on_the_padding(left, right):
     ids = torch.cat([torch.full((2, left), 5), text, torch.full((2, right), 2)], dim=1)[:, :9]
     mask = torch.zeros_like(ids).bool()
     mask[:, left : left + 4] = True
-    call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
+    assert_equal(SCORE(input_ids=ids, attention_mask=mask, **numbers), expected)
 
 
 def test_reward_model_of_a_batch_is_each_row_alone():
@@ -58,7 +65,7 @@ def test_reward_model_of_a_batch_is_each_row_alone():
         )
         for row, real in enumerate(mask)
     ]
-    call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(torch.cat(alone))
+    assert_equal(SCORE(input_ids=ids, attention_mask=mask, **numbers), torch.cat(alone))
 
 
 @named_cases("garbage", {"nan": math.nan, "infinite": math.inf})
@@ -69,28 +76,29 @@ def test_reward_model_keeps_the_padding_out(garbage):
     mask = torch.tensor([[True, True, True, False], [False, True, True, True], [False, True, True, False]])
     expected = reference(SCORE, input_ids=clean, attention_mask=mask, **numbers)
     numbers["table"][0] = garbage
-    call(SCORE, input_ids=clean.masked_fill(~mask, 0), attention_mask=mask, **numbers).equals(expected)
+    assert_equal(SCORE(input_ids=clean.masked_fill(~mask, 0), attention_mask=mask, **numbers), expected)
 
 
 def test_reward_model_of_a_square_batch_gradient():
     # B == L == H: code that mixes up two of them runs through, and is wrong.
     ids = torch.tensor([[3, 1, 2], [1, 2, 0], [0, 4, 5]])
     mask = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
-    call(
+    answer, _ = value_and_gradients(
         SCORE,
         input_ids=ids,
         attention_mask=mask,
         **backbone(),
-        grad_of=("table", "places", "weight", "bias"),
-        grad_weights=normal(3, seed=5),
-    ).matches_reference()
+        wrt=("table", "places", "weight", "bias"),
+        weights=normal(3, seed=5),
+    )
+    assert_equals_reference(answer)
 
 
 def test_reward_model_keeps_float32():
     numbers = {name: number.float() for name, number in backbone().items()}
     ids, mask = torch.tensor([[3, 1, 2], [0, 2, 4]]), torch.tensor([[True, True, True], [False, True, True]])
     expected = reference(SCORE, input_ids=ids, attention_mask=mask, **numbers)
-    call(SCORE, input_ids=ids, attention_mask=mask, **numbers).equals(expected)
+    assert_equal(SCORE(input_ids=ids, attention_mask=mask, **numbers), expected)
 
 
 @named_cases(
@@ -101,4 +109,4 @@ def test_reward_model_keeps_float32():
     },
 )
 def test_last_token_index_behind_a_gap(attention_mask, index):
-    call(last_token_index, attention_mask).equals(index)
+    assert_equal(last_token_index(attention_mask), index)

@@ -6,17 +6,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, examples_of, named_cases, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_leaves_global_random_alone,
+    examples_of,
+    named_cases,
+    scenario,
+)
 from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_reward_model_agrees_with_the_reference():
     for answer in examples_of(train_reward_model):
         # Gradients may be scaled to the norm exactly; torch divides by their norm + 1e-6.
-        answer.matches_reference(atol=1e-5)
+        assert_equals_reference(answer, atol=1e-5)
 
 
 CALIBRATE = scenario("calibrate_model", of=calibrate)
@@ -28,20 +35,20 @@ def test_calibrate_gives_mean_0_and_standard_deviation_1(sizes):
     scores = (features @ weight[0] + bias).tolist()
     mean = sum(scores) / 9
     deviation = math.sqrt(sum((score - mean) ** 2 for score in scores) / 8)
-    answer = call(CALIBRATE, features=features, sizes=sizes, weight=weight, bias=bias)
-    answer.equals(weight=weight / deviation, bias=(bias - mean) / deviation)
+    answer = CALIBRATE(features=features, sizes=sizes, weight=weight, bias=bias)
+    assert_equal(answer, weight=weight / deviation, bias=(bias - mean) / deviation)
 
 
 def test_calibrate_twice_changes_nothing():
     # Scores -1, 0, 1 are calibrated already.
-    answer = call(CALIBRATE, features=[[-1.0], [0.0], [1.0]], sizes=(2, 1), weight=[[1.0]], bias=[0.0])
-    answer.equals(weight=[[1.0]], bias=[0.0])
+    answer = CALIBRATE(features=[[-1.0], [0.0], [1.0]], sizes=(2, 1), weight=[[1.0]], bias=[0.0])
+    assert_equal(answer, weight=[[1.0]], bias=[0.0])
 
 
 def test_calibrate_keeps_float32():
     numbers = [torch.tensor(number) for number in ([[0.0], [1.0], [2.0]], [[2.0]], [1.0])]
-    answer = call(CALIBRATE, features=numbers[0], sizes=(2, 1), weight=numbers[1], bias=numbers[2])
-    answer.equals(weight=torch.tensor([[1.0]]), bias=torch.tensor([-1.0]))
+    answer = CALIBRATE(features=numbers[0], sizes=(2, 1), weight=numbers[1], bias=numbers[2])
+    assert_equal(answer, weight=torch.tensor([[1.0]]), bias=torch.tensor([-1.0]))
 
 
 TRAIN = scenario("train_on", of=train_reward_model)
@@ -74,15 +81,14 @@ def replay(table: Tensor, weight: Tensor, ids: Tensor, mask: Tensor, batches: li
 
 
 @pytest.mark.parametrize("batch_size, epochs, max_grad_norm", [(2, 2, 10.0), (3, 3, 0.4), (1, 1, 0.1)])
-@worth(2)
+@pytest.mark.points(2)
 def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad_norm):
     table, weight = normal(20, 2), normal(1, 2, seed=2)
     ids = torch.arange(14)[:, None].repeat(1, 3)
     ids[:, 1:] = torch.randint(14, 20, (14, 2), generator=torch.Generator().manual_seed(3))
     mask = torch.arange(3) < torch.tensor([1, 2, 3] * 5)[:14, None]
     config = {"learning_rate": 0.1, "max_grad_norm": max_grad_norm}
-    answer = call(
-        TRAIN,
+    answer = TRAIN(
         table=table,
         weight=weight,
         chosen_ids=ids[:7],
@@ -95,37 +101,29 @@ def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad
         seconds=20.0,
         **config,
     )
-    batches = answer.part("batches").value
-    answer.part("batches").satisfies(
-        lambda found: sorted(pair for batch in found for pair in batch) == sorted([*range(7)] * epochs),
-        "each of the 7 comparisons once in each epoch",
+    batches = answer["batches"]
+    assert sorted(pair for batch in answer["batches"] for pair in batch) == sorted([*range(7)] * epochs), (
+        "each of the 7 comparisons once in each epoch"
     )
     (weight, scale), losses, accuracies, norms = replay(table, weight, ids, mask, batches, **config)
-    answer.equals(
-        losses=losses, accuracies=accuracies, weight=weight[None], scale=scale, gradient_norms=norms, atol=1e-5
+    assert_equal(
+        answer, losses=losses, accuracies=accuracies, weight=weight[None], scale=scale, gradient_norms=norms, atol=1e-5
     )
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_reward_model_learns_from_the_last_token():
     # Your RewardModel on a small backbone, texts padded on either side: the better one ends in the larger token.
-    answer = call(
-        scenario("train_a_reader", of=train_reward_model),
-        seed=0,
-        pairs=64,
-        learning_rate=0.2,
-        epochs=6,
-        batch_size=8,
-        seconds=20.0,
+    answer = scenario("train_a_reader", of=train_reward_model)(
+        seed=0, pairs=64, learning_rate=0.2, epochs=6, batch_size=8, seconds=20.0
     )
-    answer.part("first_loss").satisfies(lambda loss: float(loss) > 0.4, "a loss above 0.4 nats in the first four steps")
-    answer.part("last_loss").satisfies(lambda loss: float(loss) < 0.1, "a loss below 0.1 nats in the last four steps")
-    answer.part("last_accuracy").satisfies(lambda share: float(share) > 0.97, "an accuracy above 0.97 at the end")
+    assert float(answer["first_loss"]) > 0.4, "a loss above 0.4 nats in the first four steps"
+    assert float(answer["last_loss"]) < 0.1, "a loss below 0.1 nats in the last four steps"
+    assert float(answer["last_accuracy"]) > 0.97, "an accuracy above 0.97 at the end"
 
 
 def test_train_reward_model_changes_the_model_it_is_given():
-    answer = call(
-        TRAIN,
+    answer = TRAIN(
         table=normal(4, 2),
         weight=[[0.5, -0.5]],
         chosen_ids=[[0], [1]],
@@ -135,20 +133,20 @@ def test_train_reward_model_changes_the_model_it_is_given():
         learning_rate=0.1,
         seconds=20.0,
     )
-    answer.part("same_parameters").satisfies(lambda same: same is True, "the model's own parameters, trained in place")
-    answer.part("trainable_afterwards").satisfies(lambda yes: yes is True, "parameters that still require a gradient")
+    assert answer["same_parameters"] is True, "the model's own parameters, trained in place"
+    assert answer["trainable_afterwards"] is True, "parameters that still require a gradient"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_train_reward_model_draws_nothing_from_the_global_generator(seed):
-    answer = call(
-        scenario("watch_training", of=train_reward_model), pairs=6, epochs=2, batch_size=4, seed=seed, seconds=20.0
-    )
-    answer.leaves_global_random_alone().matches_reference()
+    answer = scenario("watch_training", of=train_reward_model)(pairs=6, epochs=2, batch_size=4, seed=seed, seconds=20.0)
+    assert_leaves_global_random_alone(answer)
+    assert_equals_reference(answer)
 
 
 def test_train_reward_model_needs_a_pair():
-    call(scenario("train_without_pairs", of=train_reward_model)).raises(ValueError, mentions=["pairs"])
+    with pytest.raises(ValueError, match="pairs"):
+        scenario("train_without_pairs", of=train_reward_model)()
 
 
 @named_cases(
@@ -162,4 +160,5 @@ def test_train_reward_model_needs_a_pair():
     },
 )
 def test_calibrate_refuses_scores_that_do_not_differ(features, sizes):
-    call(CALIBRATE, features=features, sizes=sizes, weight=[[1.0]], bias=[0.0]).raises(ValueError)
+    with pytest.raises(ValueError):
+        CALIBRATE(features=features, sizes=sizes, weight=[[1.0]], bias=[0.0])

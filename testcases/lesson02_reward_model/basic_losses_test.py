@@ -3,9 +3,10 @@
 import math
 from math import log
 
+import pytest
 import torch
 
-from testcases.harness import call, named_cases, worth
+from testcases.harness import assert_equal, named_cases, value_and_gradients
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 LN2 = math.log(2)
@@ -39,9 +40,9 @@ WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
         "each-pair-has-its-own-margin": ([log(9), log(3)], [0.0, 0.0], [log(3), log(9)], 0.8369882167858357),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
-    call(pairwise_loss, chosen, rejected, margin).equals(loss)
+    assert_equal(pairwise_loss(chosen, rejected, margin), loss)
 
 
 # Where two scores are equal, as those of a head of zeros are, log sigmoid has the slope 1/2, and formulas with a kink
@@ -51,15 +52,17 @@ EITHER_SLOPE = 0.3
 
 def test_pairwise_loss_gradient():
     # -(1 - sigmoid) / 2 by the chosen score, the opposite by the rejected one: the lost pair has the larger gradient.
-    answer = call(pairwise_loss, [LOG3, 0.0], [0.0, LOG3], grad_of=("chosen", "rejected"))
-    answer.gradient_equals(chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
-    answer = call(pairwise_loss, [1.0], [1.0], grad_of=("chosen", "rejected"))
-    answer.gradient_equals(chosen=[-0.75], rejected=[0.75], atol=EITHER_SLOPE)
+    answer, grads = value_and_gradients(pairwise_loss, [LOG3, 0.0], [0.0, LOG3], wrt=("chosen", "rejected"))
+    assert_equal(grads, chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
+    answer, grads = value_and_gradients(pairwise_loss, [1.0], [1.0], wrt=("chosen", "rejected"))
+    assert_equal(grads, chosen=[-0.75], rejected=[0.75], atol=EITHER_SLOPE)
 
 
 def test_pairwise_loss_gradient_with_a_margin():
-    answer = call(pairwise_loss, [2 * LOG3, 0.0], [0.0, 0.0], [LOG3, LOG3], grad_of=("chosen", "rejected"))
-    answer.gradient_equals(chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
+    answer, grads = value_and_gradients(
+        pairwise_loss, [2 * LOG3, 0.0], [0.0, 0.0], [LOG3, LOG3], wrt=("chosen", "rejected")
+    )
+    assert_equal(grads, chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
 
 
 @named_cases(
@@ -83,15 +86,15 @@ def test_pairwise_loss_gradient_with_a_margin():
         ),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_ranking_loss_by_hand(scores, loss):
-    call(ranking_loss, scores).equals(loss)
+    assert_equal(ranking_loss(scores), loss)
 
 
 def test_ranking_loss_gradient():
     # Pairs (0, 1) and (0, 2) won by log 3: -1/4 each; the tie (1, 2): -1/2 on the better one. Over three pairs.
-    answer = call(ranking_loss, [[LOG3, 0.0, 0.0]], grad_of="scores")
-    answer.gradient_equals(scores=[[-0.5 / 3, (0.25 - 0.5) / 3, (0.25 + 0.5) / 3]])
+    answer, grads = value_and_gradients(ranking_loss, [[LOG3, 0.0, 0.0]], wrt="scores")
+    assert_equal(grads, scores=[[-0.5 / 3, (0.25 - 0.5) / 3, (0.25 + 0.5) / 3]])
 
 
 # Tokens 5, 6, ... are words, 9 is the padding token. The prefix [5, 6] is common.
@@ -160,29 +163,30 @@ def test_ranking_loss_gradient():
         ),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_token_pairwise_loss_by_hand(chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss):
-    call(token_pairwise_loss, chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9).equals(loss)
+    assert_equal(token_pairwise_loss(chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9), loss)
 
 
 def test_token_pairwise_loss_where_the_padding_token_is_0():
     # Positions 1 and 2 here; token 9 is a word.
     scores, ids = ([[4.0, LOG3, 0.0, 50.0]], [[2.0, 0.0, LOG3, 0.0]]), ([[5, 9, 7, 0]], [[5, 7, 9, 0]])
-    call(token_pairwise_loss, *scores, *ids, pad_token_id=0).equals((WON + LOST) / 2)
+    assert_equal(token_pairwise_loss(*scores, *ids, pad_token_id=0), (WON + LOST) / 2)
 
 
 def test_token_pairwise_loss_gradient():
     # Positions 1 and 2 of the first pair, 2 of the second; -1/4 where won, -3/4 where lost; each over 2 pairs.
-    answer = call(
+    answer, grads = value_and_gradients(
         token_pairwise_loss,
         [[4.0, LOG3, 0.0, 50.0], [4.0, 1.0, LOG3, 50.0]],
         [[2.0, 0.0, LOG3, 0.0], [2.0, 5.0, 0.0, 0.0]],
         [[5, 6, 7, 9], [5, 6, 7, 9]],
         [[5, 7, 7, 9], [5, 6, 8, 9]],
         9,
-        grad_of=("chosen_scores", "rejected_scores"),
+        wrt=("chosen_scores", "rejected_scores"),
     )
-    answer.gradient_equals(
+    assert_equal(
+        grads,
         chosen_scores=[[0.0, -0.0625, -0.1875, 0.0], [0.0, 0.0, -0.125, 0.0]],
         rejected_scores=[[0.0, 0.0625, 0.1875, 0.0], [0.0, 0.0, 0.125, 0.0]],
     )
@@ -202,6 +206,6 @@ def test_token_pairwise_loss_gradient():
         "a-little-is-enough": ([1.25, 0.0, -3.0], [1.0, -0.25, -3.25], 1.0),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_preference_accuracy_by_hand(chosen, rejected, accuracy):
-    call(preference_accuracy, chosen, rejected).equals(accuracy, dtype=torch.float32)
+    assert_equal(preference_accuracy(chosen, rejected), accuracy, dtype=torch.float32)

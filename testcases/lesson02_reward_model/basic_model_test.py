@@ -1,6 +1,8 @@
 """Lesson 2, the model by hand: where a text ends, and a backbone whose hidden states are whole numbers."""
 
-from testcases.harness import call, named_cases, scenario, worth
+import pytest
+
+from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 
@@ -22,9 +24,9 @@ from tutorial.lesson02_reward_model import RewardModel, last_token_index
         ),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_last_token_index_by_hand(attention_mask, index):
-    call(last_token_index, attention_mask).equals(index)
+    assert_equal(last_token_index(attention_mask), index)
 
 
 # The backbone reads token k as k, and 10 more for each place: e = 3, 11, 22 for the text [3, 1, 2].
@@ -63,21 +65,26 @@ SCORE = scenario("score_rows", of=RewardModel.forward)
         ),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_reward_model_by_hand(input_ids, attention_mask, scores):
-    call(SCORE, input_ids=input_ids, attention_mask=attention_mask, **BACKBONE).equals(scores)
+    assert_equal(SCORE(input_ids=input_ids, attention_mask=attention_mask, **BACKBONE), scores)
 
 
 def test_reward_model_gradient():
     # Rows [3, 1] and [2], score = 2 hidden + 1, hidden = e[1] + e[0] / 2 and e[0]. So by a table entry 2 for the last
     # token and 1 for the one before; by the weight the hidden states themselves, 11 + 1.5 = 12.5 and 2; by the bias 1.
-    answer = call(
+    answer, grads = value_and_gradients(
         SCORE,
         input_ids=[[3, 1, 0], [0, 0, 2]],
         attention_mask=[[True, True, False], [False, False, True]],
         **BACKBONE,
-        grad_of=("table", "places", "weight", "bias"),
+        wrt=("table", "places", "weight", "bias"),
     )
-    answer.equals([26.0, 5.0]).gradient_equals(
-        table=[[0.0], [2.0], [2.0], [1.0]], places=[[3.0], [2.0], [0.0], [0.0], [0.0]], weight=[[14.5]], bias=[2.0]
+    assert_equal(answer, [26.0, 5.0])
+    assert_equal(
+        grads,
+        table=[[0.0], [2.0], [2.0], [1.0]],
+        places=[[3.0], [2.0], [0.0], [0.0], [0.0]],
+        weight=[[14.5]],
+        bias=[2.0],
     )

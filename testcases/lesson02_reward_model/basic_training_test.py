@@ -2,7 +2,9 @@
 
 import math
 
-from testcases.harness import call, named_cases, scenario, worth
+import pytest
+
+from testcases.harness import assert_equal, named_cases, scenario
 from testcases.harness.doubles.arithmetic import nll
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
@@ -32,27 +34,24 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         "scores-that-are-close-together-differ": ([[0.0], [2.0**-20], [2.0**-19]], (3,), [[2.0**20]], [-1.0]),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_calibrate_by_hand(features, sizes, weight, bias):
-    answer = call(CALIBRATE, features=features, sizes=sizes, weight=[[2.0]], bias=[1.0])
-    answer.equals(weight=weight, bias=bias)
+    answer = CALIBRATE(features=features, sizes=sizes, weight=[[2.0]], bias=[1.0])
+    assert_equal(answer, weight=weight, bias=bias)
 
 
 def test_calibrate_scales_each_weight_of_the_head():
     # Scores 4 a - 2 b + 3 = 1, 3, 5: the offset goes to (3 - 3) / 2 = 0
-    answer = call(
-        CALIBRATE, features=[[0.0, 1.0], [1.0, 2.0], [1.0, 1.0]], sizes=(2, 1), weight=[[4.0, -2.0]], bias=[3.0]
-    )
-    answer.equals(weight=[[2.0, -1.0]], bias=[0.0])
+    answer = CALIBRATE(features=[[0.0, 1.0], [1.0, 2.0], [1.0, 1.0]], sizes=(2, 1), weight=[[4.0, -2.0]], bias=[3.0])
+    assert_equal(answer, weight=[[2.0, -1.0]], bias=[0.0])
 
 
 def test_calibrate_changes_the_head_in_place_and_nothing_else():
-    answer = call(CALIBRATE, features=[[0.0], [1.0], [2.0]], sizes=(3,), weight=[[2.0]], bias=[1.0])
-    answer.equals(scale=[1.0]).part("same_parameters").satisfies(
-        lambda same: same is True, "the head's own parameters, changed in place: an optimizer may hold them"
-    )
-    answer.equals(trainable="backbone.scale, head.weight, head.bias")
-    answer.part("training").satisfies(lambda on: on is False, "a model that is still in eval mode")
+    answer = CALIBRATE(features=[[0.0], [1.0], [2.0]], sizes=(3,), weight=[[2.0]], bias=[1.0])
+    assert_equal(answer, scale=[1.0])
+    assert answer["same_parameters"] is True, "the head's own parameters, changed in place: an optimizer may hold them"
+    assert_equal(answer, trainable="backbone.scale, head.weight, head.bias")
+    assert answer["training"] is False, "a model that is still in eval mode"
 
 
 TRAIN = scenario("train_on", of=train_reward_model)
@@ -70,30 +69,27 @@ ONE_PAIR = {
 FIRST = 0.1 / (1 + 1e-8)
 
 
-@worth(3)
+@pytest.mark.points(3)
 def test_train_reward_model_by_hand():
     # Two steps: a tie, so log 2 and not right; then weight 0.1 on a difference of 2.
-    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
-    answer.part("history").satisfies(
-        lambda history: (
-            isinstance(history, list)
-            and len(history) == 2
-            and all(type(entry.get(name)) is float for entry in history for name in ("loss", "accuracy"))
-        ),
-        "a list with one dict for each step, {'loss': float, 'accuracy': float}",
-    )
-    answer.equals(losses=[EVEN, nll(2 * FIRST)], accuracies=[0.0, 1.0], learning_rates=[0.1, 0.05])
+    answer = TRAIN(**ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
+    assert (
+        isinstance(answer["history"], list)
+        and len(answer["history"]) == 2
+        and all(type(entry.get(name)) is float for entry in answer["history"] for name in ("loss", "accuracy"))
+    ), "a list with one dict for each step, {'loss': float, 'accuracy': float}"
+    assert_equal(answer, losses=[EVEN, nll(2 * FIRST)], accuracies=[0.0, 1.0], learning_rates=[0.1, 0.05])
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_reward_model_gradient_of_each_step_by_hand():
     # The first slope is -1 by the weight and 0 by the scale. Then both: 2 (1 - sigmoid d) (1, weight).
     left = 2 * (1 - 1 / (1 + math.exp(-2 * FIRST)))
-    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
-    answer.equals(gradient_norms=[1.0, left * math.hypot(1.0, FIRST)])
+    answer = TRAIN(**ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
+    assert_equal(answer, gradient_norms=[1.0, left * math.hypot(1.0, FIRST)])
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_reward_model_second_step_by_hand():
     # AdamW after two slopes: mean (0.09 g1 + 0.1 g2) / 0.19, square (0.000999 g1^2 + 0.001 g2^2) / 0.001999.
     left = 2 * (1 - 1 / (1 + math.exp(-2 * FIRST)))
@@ -103,34 +99,33 @@ def test_train_reward_model_second_step_by_hand():
         square = (0.000999 * first**2 + 0.001 * second**2) / 0.001999
         return -0.05 * mean / (math.sqrt(square) + 1e-8)
 
-    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
-    answer.equals(weight=[[FIRST + move(-1.0, -left)]], scale=[1.0 + move(0.0, -left * FIRST)])
+    answer = TRAIN(**ONE_PAIR, learning_rate=0.1, epochs=2, batch_size=4, max_grad_norm=10.0, seconds=20.0)
+    assert_equal(answer, weight=[[FIRST + move(-1.0, -left)]], scale=[1.0 + move(0.0, -left * FIRST)])
 
 
 @named_cases("max_grad_norm, norm", {"scaled-down": (0.25, 0.25), "a-small-gradient-stays": (4.0, 1.0)})
 def test_train_reward_model_clips_the_gradient(max_grad_norm, norm):
     # The first slope is 1 long. Torch divides by the norm + 1e-6, which the docstring does not ask for.
-    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, max_grad_norm=max_grad_norm, seconds=20.0)
-    answer.equals(gradient_norms=[norm], atol=1e-6)
+    answer = TRAIN(**ONE_PAIR, learning_rate=0.1, max_grad_norm=max_grad_norm, seconds=20.0)
+    assert_equal(answer, gradient_norms=[norm], atol=1e-6)
 
 
 def test_train_reward_model_clips_all_parameters_together():
     # A tie: 6 * 4 - 8 * 3 = 0. Slopes -(3, 4) by the weight and -(12, -12) by the scale: 5 and 17 long, together 17.7.
     given = {**ONE_PAIR, "table": [[6.0, 8.0], [0.0, 0.0]], "weight": [[4.0, -3.0]]}
-    answer = call(TRAIN, **given, learning_rate=0.1, max_grad_norm=1.0, seconds=20.0)
-    answer.equals(gradient_norms=[1.0], atol=1e-6)
+    answer = TRAIN(**given, learning_rate=0.1, max_grad_norm=1.0, seconds=20.0)
+    assert_equal(answer, gradient_norms=[1.0], atol=1e-6)
 
 
 def test_train_reward_model_decays_no_weight():
     # Both responses have 4 in the second feature: no comparison moves its weight of 8.
     given = {**ONE_PAIR, "table": [[3.0, 4.0], [1.0, 4.0]], "weight": [[0.0, 8.0]]}
-    call(TRAIN, **given, learning_rate=0.1, max_grad_norm=10.0, seconds=20.0).equals(weight=[[FIRST, 8.0]])
+    assert_equal(TRAIN(**given, learning_rate=0.1, max_grad_norm=10.0, seconds=20.0), weight=[[FIRST, 8.0]])
 
 
 def test_train_reward_model_reads_each_side_with_its_own_mask():
     # Chosen 3 and rejected 1 + 1; what stands on padding is 100. Before the step: weight 1, difference 1.
-    answer = call(
-        TRAIN,
+    answer = TRAIN(
         table=[[3.0], [1.0], [100.0]],
         weight=[[1.0]],
         chosen_ids=[[2, 2, 0]],
@@ -140,13 +135,13 @@ def test_train_reward_model_reads_each_side_with_its_own_mask():
         learning_rate=0.1,
         seconds=20.0,
     )
-    answer.equals(losses=[nll(1.0)], accuracies=[1.0])
+    assert_equal(answer, losses=[nll(1.0)], accuracies=[1.0])
 
 
 def test_train_reward_model_mode():
-    answer = call(TRAIN, **ONE_PAIR, learning_rate=0.1, seconds=20.0)
-    answer.part("train_mode_while_training").satisfies(lambda on: on is True, "train mode during the steps")
-    answer.part("train_mode_afterwards").satisfies(lambda on: on is False, "eval mode afterwards")
+    answer = TRAIN(**ONE_PAIR, learning_rate=0.1, seconds=20.0)
+    assert answer["train_mode_while_training"] is True, "train mode during the steps"
+    assert answer["train_mode_afterwards"] is False, "eval mode afterwards"
 
 
 WATCH = scenario("watch_training", of=train_reward_model)
@@ -161,36 +156,33 @@ WATCH = scenario("watch_training", of=train_reward_model)
         "fewer-than-a-batch": (3, 1, 64, [3]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_train_reward_model_uses_each_pair_once_an_epoch(pairs, epochs, batch_size, sizes):
-    answer = call(WATCH, pairs=pairs, epochs=epochs, batch_size=batch_size, seconds=20.0).equals(batch_sizes=sizes)
-    answer.part("each_pair_once_an_epoch").satisfies(lambda yes: yes is True, "each comparison once in each epoch")
-    answer.part("both_sides_of_a_pair_together").satisfies(
-        lambda yes: yes is True, "chosen and rejected of one comparison in one batch"
-    )
-    answer.part("entries_in_history").satisfies(
-        lambda count: count == len(sizes), f"a history of {len(sizes)} entries, one per step"
-    )
+    answer = WATCH(pairs=pairs, epochs=epochs, batch_size=batch_size, seconds=20.0)
+    assert_equal(answer, batch_sizes=sizes)
+    assert answer["each_pair_once_an_epoch"] is True, "each comparison once in each epoch"
+    assert answer["both_sides_of_a_pair_together"] is True, "chosen and rejected of one comparison in one batch"
+    assert answer["entries_in_history"] == len(sizes), f"a history of {len(sizes)} entries, one per step"
 
 
 def test_train_reward_model_decays_the_learning_rate_to_0():
     # Six steps in two epochs: 6/6, 5/6, ... 1/6 of it; after the last one it would be 0.
-    answer = call(WATCH, pairs=5, epochs=2, batch_size=2, learning_rate=0.6, seconds=20.0)
-    answer.equals(learning_rates=[0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+    answer = WATCH(pairs=5, epochs=2, batch_size=2, learning_rate=0.6, seconds=20.0)
+    assert_equal(answer, learning_rates=[0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
 
 def test_train_reward_model_shuffles_each_epoch_anew():
-    answer = call(WATCH, pairs=30, epochs=3, batch_size=8, seconds=20.0)
-    answer.part("in_the_order_given").satisfies(lambda yes: yes is False, "a shuffled order")
-    answer.part("same_order_in_two_epochs").satisfies(lambda yes: yes is False, "a new order in each epoch")
+    answer = WATCH(pairs=30, epochs=3, batch_size=8, seconds=20.0)
+    assert answer["in_the_order_given"] is False, "a shuffled order"
+    assert answer["same_order_in_two_epochs"] is False, "a new order in each epoch"
 
 
 def test_train_reward_model_draws_the_order_from_its_seed():
-    answer = call(
-        scenario("train_with_seeds", of=train_reward_model), pairs=30, batch_size=8, seeds=(0, 4, 5, 9), seconds=20.0
+    answer = scenario("train_with_seeds", of=train_reward_model)(
+        pairs=30, batch_size=8, seeds=(0, 4, 5, 9), seconds=20.0
     )
-    answer.part("same_seed_same_order").satisfies(lambda yes: yes is True, "the same order from the same seed")
-    answer.part("other_seed_other_order").satisfies(lambda yes: yes is True, "another order from another seed")
-    answer.part("global_random_untouched").satisfies(
-        lambda yes: yes is True, "no draw from the global random generators, and no seeding of them"
+    assert answer["same_seed_same_order"] is True, "the same order from the same seed"
+    assert answer["other_seed_other_order"] is True, "another order from another seed"
+    assert answer["global_random_untouched"] is True, (
+        "no draw from the global random generators, and no seeding of them"
     )

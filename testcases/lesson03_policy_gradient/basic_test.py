@@ -1,8 +1,9 @@
 """Lesson 3, by hand: two to four tokens, gamma = 0.5, every number worked out in a comment or by eye."""
 
+import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference, worth
+from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
@@ -37,9 +38,9 @@ ROWS = torch.arange(6) < torch.tensor([[5], [3], [1], [4]])
         "one-column": ([[3.0]], [[True]], 0.5, [[3.0]]),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
-    call(rewards_to_go, rewards, mask, gamma).equals(to_go)
+    assert_equal(rewards_to_go(rewards, mask, gamma), to_go)
 
 
 # Fewer rows than tokens; the rows end at different places.
@@ -56,13 +57,16 @@ def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
     },
 )
 def test_rewards_to_go_keeps_rows_apart(rewards, mask, gamma, to_go):
-    call(rewards_to_go, rewards, mask, gamma).equals(to_go)
+    assert_equal(rewards_to_go(rewards, mask, gamma), to_go)
 
 
 def test_rewards_to_go_gradient():
     # Tokens a, b, c: G_a + G_b + G_c = a + (1 + 1/2) b + (1 + 1/2 + 1/4) c
-    answer = call(rewards_to_go, [[1.0, 2.0, 4.0, 9.0]], [[True, True, True, False]], 0.5, grad_of="rewards")
-    answer.equals([[3.0, 4.0, 4.0, 0.0]]).gradient_equals(rewards=[[1.0, 1.5, 1.75, 0.0]])
+    answer, grads = value_and_gradients(
+        rewards_to_go, [[1.0, 2.0, 4.0, 9.0]], [[True, True, True, False]], 0.5, wrt="rewards"
+    )
+    assert_equal(answer, [[3.0, 4.0, 4.0, 0.0]])
+    assert_equal(grads, rewards=[[1.0, 1.5, 1.75, 0.0]])
 
 
 # baseline[i] = mean of the other scores of its own row
@@ -88,9 +92,9 @@ def test_rewards_to_go_gradient():
         "as-many-prompts-as-responses": ([[1.0, 5.0], [2.0, 20.0]], [[5.0, 1.0], [20.0, 2.0]]),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_leave_one_out_baseline_by_hand(scores, baseline):
-    call(leave_one_out_baseline, scores).equals(baseline)
+    assert_equal(leave_one_out_baseline(scores), baseline)
 
 
 @named_cases(
@@ -104,8 +108,9 @@ def test_leave_one_out_baseline_by_hand(scores, baseline):
 def test_leave_one_out_baseline_gradient(weights, gradient):
     # d baseline[i] / d scores[i] = 0: that is the whole point.
     weights = torch.tensor(weights, dtype=torch.float64)
-    answer = call(leave_one_out_baseline, [[1.0, 2.0, 6.0]], grad_of="scores", grad_weights=weights)
-    answer.equals([[4.0, 3.5, 1.5]]).gradient_equals(scores=gradient)
+    answer, grads = value_and_gradients(leave_one_out_baseline, [[1.0, 2.0, 6.0]], wrt="scores", weights=weights)
+    assert_equal(answer, [[4.0, 3.5, 1.5]])
+    assert_equal(grads, scores=gradient)
 
 
 # loss = -(sum of weights * log_probs over the real tokens) / (their number); slope = -weights / (their number)
@@ -128,10 +133,11 @@ def test_leave_one_out_baseline_gradient(weights, gradient):
         ),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_reinforce_loss_by_hand(log_probs, weights, mask, loss, slope):
-    answer = call(reinforce_loss, log_probs, weights, mask, grad_of="log_probs")
-    answer.equals(loss).gradient_equals(log_probs=slope)
+    answer, grads = value_and_gradients(reinforce_loss, log_probs, weights, mask, wrt="log_probs")
+    assert_equal(answer, loss)
+    assert_equal(grads, log_probs=slope)
 
 
 def test_reinforce_loss_of_two_batches_weighs_them_by_their_tokens():
@@ -139,7 +145,7 @@ def test_reinforce_loss_of_two_batches_weighs_them_by_their_tokens():
     first = reference(reinforce_loss, log_probs[:1], weights[:1], mask[:1])
     second = reference(reinforce_loss, log_probs[1:], weights[1:], mask[1:])
     expected = (5 * first + 8 * second) / 13
-    call(reinforce_loss, log_probs, weights, mask).equals(expected)
+    assert_equal(reinforce_loss(log_probs, weights, mask), expected)
 
 
 def test_reinforce_loss_does_not_depend_on_the_padding():
@@ -147,4 +153,4 @@ def test_reinforce_loss_does_not_depend_on_the_padding():
     expected = reference(reinforce_loss, log_probs, weights, mask)
     log_probs, weights = torch.cat([log_probs, normal(4, 3)], dim=1), torch.cat([weights, 9 * normal(4, 3)], dim=1)
     mask = torch.cat([mask, torch.zeros(4, 3, dtype=torch.bool)], dim=1)
-    call(reinforce_loss, log_probs, weights, mask).equals(expected)
+    assert_equal(reinforce_loss(log_probs, weights, mask), expected)

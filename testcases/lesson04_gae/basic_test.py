@@ -1,6 +1,8 @@
 """Lesson 4, by hand: two to four steps, gamma = 0.5 or 0.9, every number worked out in a comment or by eye."""
 
-from testcases.harness import call, named_cases, scenario, worth
+import pytest
+
+from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 BOTH = ("rewards", "values")
@@ -22,24 +24,27 @@ BOTH = ("rewards", "values")
         "one-step-bootstraps": ([5.0], [2.0, 4.0], [0.0], 0.5, [5.0]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_td_errors_by_hand(rewards, values, dones, gamma, deltas):
-    call(td_errors, rewards, values, dones, gamma).equals(deltas)
+    assert_equal(td_errors(rewards, values, dones, gamma), deltas)
 
 
 def test_td_errors_gradient():
     # d/d values of the sum: -1 as the value of this step, +gamma as the value after the step before.
     # values[2] stands behind a done: only the -1 of its own step is left.
-    answer = call(td_errors, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 3.0], [False, True, False], 0.5, grad_of=BOTH)
-    answer.equals([1.0, -3.0, -5.5]).gradient_equals(rewards=[1.0, 1.0, 1.0], values=[-1.0, -0.5, -1.0, 0.5])
+    answer, grads = value_and_gradients(
+        td_errors, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 3.0], [False, True, False], 0.5, wrt=BOTH
+    )
+    assert_equal(answer, [1.0, -3.0, -5.5])
+    assert_equal(grads, rewards=[1.0, 1.0, 1.0], values=[-1.0, -0.5, -1.0, 0.5])
 
 
 @named_cases(
     "dones", {"bool": [[False, True], [False, False]], "float": [[0.0, 1.0], [0.0, 0.0]], "int": [[0, 1], [0, 0]]}
 )
 def test_td_errors_keeps_rows_apart_and_takes_any_dones(dones):
-    answer = call(td_errors, [[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], dones, 0.5)
-    answer.equals([[1.0, -1.0], [0.0, 2.0]])
+    answer = td_errors([[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], dones, 0.5)
+    assert_equal(answer, [[1.0, -1.0], [0.0, 2.0]])
 
 
 # rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5. What follows: 4 + 4 = 8; 2 + 4 = 6; 1 + 3 = 4
@@ -65,9 +70,9 @@ def test_td_errors_keeps_rows_apart_and_takes_any_dones(dones):
         "one-step": ([5.0], [2.0, 4.0], [0], 0.5, [5.0], [5.0]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_gae_ends_by_hand(rewards, values, dones, gamma, lam_0, lam_1):
-    call(gae_ends, rewards, values, dones, gamma).equals(lam_0=lam_0, lam_1=lam_1)
+    assert_equal(gae_ends(rewards, values, dones, gamma), lam_0=lam_0, lam_1=lam_1)
 
 
 @named_cases(
@@ -79,21 +84,23 @@ def test_gae_ends_by_hand(rewards, values, dones, gamma, lam_0, lam_1):
     },
 )
 def test_gae_ends_gradient(part, rewards, values):
-    answer = call(gae_ends, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False] * 3, 0.5, grad_of=BOTH, grad_through=part)
-    answer.gradient_equals(rewards=rewards, values=values)
+    answer, grads = value_and_gradients(
+        gae_ends, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False] * 3, 0.5, wrt=BOTH, of=part
+    )
+    assert_equal(grads, rewards=rewards, values=values)
 
 
 def test_gae_ends_keeps_rows_apart():
-    answer = call(
-        gae_ends, [[1.0, 2.0], [0.0, 8.0]], [[1.0, 2.0, 4.0], [0.0, 0.0, 0.0]], [[False, True], [False, False]], 0.5
+    answer = gae_ends(
+        [[1.0, 2.0], [0.0, 8.0]], [[1.0, 2.0, 4.0], [0.0, 0.0, 0.0]], [[False, True], [False, False]], 0.5
     )
-    answer.equals(lam_0=[[1.0, 0.0], [0.0, 8.0]], lam_1=[[1.0, 0.0], [4.0, 8.0]])
+    assert_equal(answer, lam_0=[[1.0, 0.0], [0.0, 8.0]], lam_1=[[1.0, 0.0], [4.0, 8.0]])
 
 
 def test_gae_ends_comes_before_what_lies_between():
     ends_alone = scenario("ends_alone", of=gae_ends)
-    answer = call(ends_alone, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False, False, False], 0.5)
-    answer.equals(lam_0=[1.0, 1.5, 5.0], lam_1=[3.0, 4.0, 5.0])
+    answer = ends_alone([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False, False, False], 0.5)
+    assert_equal(answer, lam_0=[1.0, 1.5, 5.0], lam_1=[3.0, 4.0, 5.0])
 
 
 # rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5: deltas 1 + 1 - 1 = 1, 2 + 1.5 - 2 = 1.5, 4 + 4 - 3 = 5
@@ -112,27 +119,28 @@ def test_gae_ends_comes_before_what_lies_between():
         "done-at-the-end-drops-the-bootstrap": (9, [0.0, 0.0, 1.0], [2.0, 2.0, 1.0]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_n_step_advantages_by_hand(n, dones, advantages):
-    call(n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], dones, n, 0.5).equals(advantages)
+    assert_equal(n_step_advantages([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], dones, n, 0.5), advantages)
 
 
 # A reward of 1 at each step, gamma 1, and a critic that expects nothing: the rewards that are left, n of them at most.
 @named_cases("steps, n", {"10-of-12": (12, 10), "100-of-130": (130, 100), "all-of-130": (130, 1000)})
 def test_n_step_advantages_counts_n_steps_in_a_long_episode(steps, n):
-    answer = call(n_step_advantages, [1.0] * steps, [0.0] * (steps + 1), [False] * steps, n, 1.0)
-    answer.equals([float(min(n, steps - t)) for t in range(steps)])
+    answer = n_step_advantages([1.0] * steps, [0.0] * (steps + 1), [False] * steps, n, 1.0)
+    assert_equal(answer, [float(min(n, steps - t)) for t in range(steps)])
 
 
 def test_n_step_advantages_gradient():
     # A_2 = [r0 + r1/2 + v2/4 - v0, r1 + r2/2 + v3/4 - v1, r2 + v3/2 - v2]
-    answer = call(n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0], 2, 0.5, grad_of=BOTH)
-    answer.gradient_equals(rewards=[1.0, 1.5, 1.5], values=[-1.0, -1.0, -0.75, 0.75])
+    answer, grads = value_and_gradients(
+        n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0], 2, 0.5, wrt=BOTH
+    )
+    assert_equal(grads, rewards=[1.0, 1.5, 1.5], values=[-1.0, -1.0, -0.75, 0.75])
 
 
 def test_n_step_advantages_keeps_rows_apart():
-    answer = call(
-        n_step_advantages,
+    answer = n_step_advantages(
         [[1.0, 2.0, 4.0], [0.0, 0.0, 8.0]],
         [[1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0, 0.0]],
         [[False, True, False], [False, False, False]],
@@ -140,7 +148,7 @@ def test_n_step_advantages_keeps_rows_apart():
         0.5,
     )
     # The second row: 8 / 4, 8 / 2, 8. There are fewer rows than steps: the sum is over the steps.
-    answer.equals([[1.0, 0.0, 5.0], [2.0, 4.0, 8.0]])
+    assert_equal(answer, [[1.0, 0.0, 5.0], [2.0, 4.0, 8.0]])
 
 
 # rewards 1, 1, 1; values 2, 4, 8, 16; gamma 0.5, lam 0.5: gamma * lam = 0.25. Without done each delta is 1:
@@ -220,16 +228,16 @@ def test_n_step_advantages_keeps_rows_apart():
         ),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_compute_gae_by_hand(rewards, values, dones, gamma, lam, advantages, returns):
-    answer = call(compute_gae, rewards, values, dones, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_gae(rewards, values, dones, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 def test_compute_gae_where_gamma_and_lam_differ():
     # deltas 1 + 0.5 * 4 - 2 = 1 and 3 + 0.5 * 8 - 4 = 3; 1 + 0.5 * 0.8 * 3 = 2.2
-    answer = call(compute_gae, [1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.8)
-    answer.equals(advantages=[2.2, 3.0], returns=[4.2, 7.0])
+    answer = compute_gae([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.8)
+    assert_equal(answer, advantages=[2.2, 3.0], returns=[4.2, 7.0])
 
 
 # Tells four treatments of `dones` apart.
@@ -249,10 +257,10 @@ def test_compute_gae_where_gamma_and_lam_differ():
         )
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_compute_gae_across_two_episodes(rewards, values, dones, gamma, lam, advantages, returns):
-    answer = call(compute_gae, rewards, values, dones, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_gae(rewards, values, dones, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 @named_cases(
@@ -271,8 +279,8 @@ def test_compute_gae_across_two_episodes(rewards, values, dones, gamma, lam, adv
     },
 )
 def test_compute_gae_keeps_rows_apart(rewards, values, dones, gamma, lam, advantages, returns):
-    answer = call(compute_gae, rewards, values, dones, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_gae(rewards, values, dones, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 TWO_STEPS = [1.0, 1.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.5
@@ -280,14 +288,14 @@ TWO_STEPS = [1.0, 1.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.5
 
 def test_compute_gae_gradient():
     # A1 = r1 + v2/2 - v1; A0 = r0 + v1/2 - v0 + A1/4. Of A0 + A1: r0 1, r1 5/4; v0 -1, v1 1/2 - 5/4, v2 5/8
-    answer = call(compute_gae, *TWO_STEPS, grad_of=BOTH, grad_through="advantages")
-    answer.gradient_equals(rewards=[1.0, 1.25], values=[-1.0, -0.75, 0.625])
+    answer, grads = value_and_gradients(compute_gae, *TWO_STEPS, wrt=BOTH, of="advantages")
+    assert_equal(grads, rewards=[1.0, 1.25], values=[-1.0, -0.75, 0.625])
 
 
 def test_compute_gae_returns_gradient():
     # returns = advantages + values: add 1 to each value but the bootstrap
-    answer = call(compute_gae, *TWO_STEPS, grad_of=BOTH, grad_through="returns")
-    answer.gradient_equals(rewards=[1.0, 1.25], values=[0.0, 0.25, 0.625])
+    answer, grads = value_and_gradients(compute_gae, *TWO_STEPS, wrt=BOTH, of="returns")
+    assert_equal(grads, rewards=[1.0, 1.25], values=[0.0, 0.25, 0.625])
 
 
 # gamma 0.5, lam 0.5
@@ -321,10 +329,10 @@ def test_compute_gae_returns_gradient():
         "as-expected-is-not-padding": ([[3.0]], [[3.0]], [[True]], 0.5, 0.5, [[0.0]], [[3.0]]),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advantages, returns):
-    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_response_gae(rewards, values, mask, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 @named_cases(
@@ -343,8 +351,8 @@ def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advanta
     },
 )
 def test_compute_response_gae_where_gamma_and_lam_differ(rewards, values, mask, gamma, lam, advantages, returns):
-    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_response_gae(rewards, values, mask, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 @named_cases(
@@ -363,8 +371,8 @@ def test_compute_response_gae_where_gamma_and_lam_differ(rewards, values, mask, 
     },
 )
 def test_compute_response_gae_ignores_the_critic_on_padding(rewards, values, mask, gamma, lam, advantages, returns):
-    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_response_gae(rewards, values, mask, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 @named_cases(
@@ -383,20 +391,20 @@ def test_compute_response_gae_ignores_the_critic_on_padding(rewards, values, mas
     },
 )
 def test_compute_response_gae_keeps_rows_apart(rewards, values, mask, gamma, lam, advantages, returns):
-    answer = call(compute_response_gae, rewards, values, mask, gamma, lam)
-    answer.equals(advantages=advantages, returns=returns)
+    answer = compute_response_gae(rewards, values, mask, gamma, lam)
+    assert_equal(answer, advantages=advantages, returns=returns)
 
 
 def test_compute_response_gae_gradient():
     # Real tokens a, b: A_b = r_b - v_b; A_a = r_a + v_b/2 - v_a + A_b/4. Of the sum: r 1, 5/4; v -1, 1/2 - 5/4
-    answer = call(
+    answer, grads = value_and_gradients(
         compute_response_gae,
         [[1.0, 4.0, 7.0]],
         [[4.0, 2.0, 9.0]],
         [[True, True, False]],
         0.5,
         0.5,
-        grad_of=BOTH,
-        grad_through="advantages",
+        wrt=BOTH,
+        of="advantages",
     )
-    answer.gradient_equals(rewards=[[1.0, 1.25, 0.0]], values=[[-1.0, -0.75, 0.0]])
+    assert_equal(grads, rewards=[[1.0, 1.25, 0.0]], values=[[-1.0, -0.75, 0.0]])

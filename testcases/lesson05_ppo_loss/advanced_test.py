@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, named_cases, reference
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_no_gradient,
+    named_cases,
+    reference,
+    value_and_gradients,
+)
 from testcases.harness.doubles.drawing import normal
 from testcases.lesson05_ppo_loss.terms import critic_terms, mean, policy_terms, slow_ppo_loss, slow_value_loss, triples
 from tutorial.lesson05_ppo_loss import (
@@ -26,14 +33,18 @@ VALUES = ("values", "old_values", "returns")
 def test_compute_ppo_loss_without_a_bound_is_the_importance_weighted_objective():
     log_probs, old_log_probs, advantages = policy_terms(3, 5)
     profit = torch.exp(log_probs - old_log_probs) * advantages
-    answer = call(compute_ppo_loss, log_probs, old_log_probs, advantages, 1e6, grad_of="log_probs")
-    answer.equals(-profit.mean()).gradient_equals(log_probs=-profit / 15)
+    answer, grads = value_and_gradients(compute_ppo_loss, log_probs, old_log_probs, advantages, 1e6, wrt="log_probs")
+    assert_equal(answer, -profit.mean())
+    assert_equal(grads, log_probs=-profit / 15)
 
 
 def test_compute_ppo_loss_on_policy_has_the_gradient_of_reinforce():
     _, old_log_probs, advantages = policy_terms(4, 4)
-    answer = call(compute_ppo_loss, old_log_probs.clone(), old_log_probs, advantages, 0.3, grad_of=EVERY)
-    answer.equals(-advantages.mean()).gradient_equals(log_probs=-advantages / 16, old_log_probs=None, advantages=None)
+    answer, grads = value_and_gradients(
+        compute_ppo_loss, old_log_probs.clone(), old_log_probs, advantages, 0.3, wrt=EVERY
+    )
+    assert_equal(answer, -advantages.mean())
+    assert_equal(grads, log_probs=-advantages / 16, old_log_probs=None, advantages=None)
 
 
 def test_compute_ppo_loss_is_the_larger_of_both_losses():
@@ -43,8 +54,9 @@ def test_compute_ppo_loss_is_the_larger_of_both_losses():
     free, held = -ratio * advantages, -ratio.clamp(0.6, 1.4) * advantages
     for t in range(12):
         token = slice(t, t + 1)
-        call(compute_ppo_loss, log_probs[token], old_log_probs[token], advantages[token], 0.4).equals(
-            max(free[t].item(), held[t].item())
+        assert_equal(
+            compute_ppo_loss(log_probs[token], old_log_probs[token], advantages[token], 0.4),
+            max(free[t].item(), held[t].item()),
         )
 
 
@@ -52,9 +64,10 @@ def test_compute_ppo_loss_is_the_larger_of_both_losses():
 def test_compute_ppo_loss_far_from_the_old_policy(log_ratio, advantage):
     # Only the profit is capped, and nothing else is held: neither the logarithm nor the loss.
     profit = min(math.exp(log_ratio) * advantage, min(max(math.exp(log_ratio), 0.75), 1.25) * advantage)
-    answer = call(compute_ppo_loss, [log_ratio - 2.0], [-2.0], [advantage], 0.25, grad_of="log_probs")
+    answer, grads = value_and_gradients(compute_ppo_loss, [log_ratio - 2.0], [-2.0], [advantage], 0.25, wrt="log_probs")
     slope = -profit if log_ratio * advantage < 0 else 0.0
-    answer.equals(-profit).gradient_equals(log_probs=[slope], atol=0.0, rtol=1e-12)
+    assert_equal(answer, -profit)
+    assert_equal(grads, log_probs=[slope], atol=0.0, rtol=1e-12)
 
 
 # Below -104 exp is 0 in float32, and below -746 in float64: no probability is left to divide by.
@@ -78,21 +91,23 @@ def in_the_tail(dtype: torch.dtype, level: float) -> tuple[list[Tensor], tuple[T
 @TAILS
 def test_compute_ppo_loss_in_the_tail(dtype, level):
     far, near = in_the_tail(dtype, level)
-    answer = call(compute_ppo_loss, *far, 0.3, grad_of="log_probs")
-    answer.equals(slow_ppo_loss(near, 0.3), dtype=dtype).matches_reference()
+    answer, _ = value_and_gradients(compute_ppo_loss, *far, 0.3, wrt="log_probs")
+    assert_equal(answer, slow_ppo_loss(near, 0.3), dtype=dtype)
+    assert_equals_reference(answer)
 
 
 @TAILS
 def test_ppo_statistics_in_the_tail(dtype, level):
     far, near = in_the_tail(dtype, level)
-    call(ppo_statistics, *far, 0.3).equals(reference(ppo_statistics, *near, 0.3), atol=1e-6)
+    assert_equal(ppo_statistics(*far, 0.3), reference(ppo_statistics, *near, 0.3), atol=1e-6)
 
 
 @TAILS
 def test_compute_kl_penalty_loss_in_the_tail(dtype, level):
     far, near = in_the_tail(dtype, level)
-    answer = call(compute_kl_penalty_loss, *far, 1.7, grad_of="log_probs")
-    answer.equals(reference(compute_kl_penalty_loss, *near, 1.7), dtype=dtype, atol=1e-6).matches_reference()
+    answer, _ = value_and_gradients(compute_kl_penalty_loss, *far, 1.7, wrt="log_probs")
+    assert_equal(answer, reference(compute_kl_penalty_loss, *near, 1.7), dtype=dtype, atol=1e-6)
+    assert_equals_reference(answer)
 
 
 def real_and_padded(terms: tuple[Tensor, Tensor, Tensor], garbage: float) -> tuple[list[Tensor], Tensor]:
@@ -113,34 +128,36 @@ GARBAGE = named_cases("garbage", {"nan": math.nan, "infinite": math.inf, "huge":
 def test_compute_ppo_loss_is_that_of_its_real_tokens(garbage):
     terms = policy_terms(9)
     padded, mask = real_and_padded(terms, garbage)
-    answer = call(compute_ppo_loss, *padded, 0.3, mask, grad_of=EVERY)
-    answer.equals(slow_ppo_loss(terms, 0.3)).matches_reference()
+    answer, _ = value_and_gradients(compute_ppo_loss, *padded, 0.3, mask, wrt=EVERY)
+    assert_equal(answer, slow_ppo_loss(terms, 0.3))
+    assert_equals_reference(answer)
 
 
 @GARBAGE
 def test_compute_value_loss_is_that_of_its_real_tokens(garbage):
     terms = critic_terms(9)
     padded, mask = real_and_padded(terms, garbage)
-    answer = call(compute_value_loss, *padded, 0.3, mask, grad_of=VALUES)
-    answer.equals(slow_value_loss(terms, 0.3)).matches_reference()
+    answer, _ = value_and_gradients(compute_value_loss, *padded, 0.3, mask, wrt=VALUES)
+    assert_equal(answer, slow_value_loss(terms, 0.3))
+    assert_equals_reference(answer)
 
 
 @GARBAGE
 def test_ppo_statistics_are_those_of_its_real_tokens(garbage):
     terms = policy_terms(9)
     padded, mask = real_and_padded(terms, garbage)
-    call(ppo_statistics, *padded, 0.3, mask).equals(reference(ppo_statistics, *terms, 0.3), atol=1e-7)
-    call(ppo_statistics, *padded, 0.3, mask).part("ratio_mean").equals(
-        mean([math.exp(new - old) for new, old, _ in triples(terms)])
-    )
+    assert_equal(ppo_statistics(*padded, 0.3, mask), reference(ppo_statistics, *terms, 0.3), atol=1e-7)
+    answer = ppo_statistics(*padded, 0.3, mask)
+    assert_equal(answer["ratio_mean"], mean([math.exp(new - old) for new, old, _ in triples(terms)]))
 
 
 @GARBAGE
 def test_compute_kl_penalty_loss_is_that_of_its_real_tokens(garbage):
     terms = policy_terms(9)
     padded, mask = real_and_padded(terms, garbage)
-    answer = call(compute_kl_penalty_loss, *padded, 0.3, mask, grad_of=EVERY)
-    answer.equals(reference(compute_kl_penalty_loss, *terms, 0.3)).matches_reference()
+    answer, _ = value_and_gradients(compute_kl_penalty_loss, *padded, 0.3, mask, wrt=EVERY)
+    assert_equal(answer, reference(compute_kl_penalty_loss, *terms, 0.3))
+    assert_equals_reference(answer)
 
 
 # nan_to_num would make padding harmless, and hide a broken model as well: the trainer looks for the NaN.
@@ -151,81 +168,85 @@ def broken(name: str, terms: tuple[str, ...]) -> dict[str, list]:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_compute_ppo_loss_shows_a_nan_of_a_real_token(name):
-    call(compute_ppo_loss, **broken(name, EVERY)).equals(math.nan, equal_nan=True)
+    assert_equal(compute_ppo_loss(**broken(name, EVERY)), math.nan, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", VALUES)
 def test_compute_value_loss_shows_a_nan_of_a_real_token(name):
-    call(compute_value_loss, **broken(name, VALUES)).equals(math.nan, equal_nan=True)
+    assert_equal(compute_value_loss(**broken(name, VALUES)), math.nan, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["log_probs", "old_log_probs"])
 @pytest.mark.parametrize("part", ["ratio_mean", "ratio_max", "approx_kl"])
 def test_ppo_statistics_show_a_nan_of_a_real_token(name, part):
-    call(ppo_statistics, **broken(name, EVERY)).part(part).equals(math.nan, equal_nan=True)
+    answer = ppo_statistics(**broken(name, EVERY))
+    assert_equal(answer[part], math.nan, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_compute_kl_penalty_loss_shows_a_nan_of_a_real_token(name):
-    call(compute_kl_penalty_loss, **broken(name, EVERY), beta=0.5).equals(math.nan, equal_nan=True)
+    assert_equal(compute_kl_penalty_loss(**broken(name, EVERY), beta=0.5), math.nan, equal_nan=True)
 
 
 def test_compute_value_loss_without_a_bound_is_half_the_squared_error():
     values, old_values, returns = critic_terms(3, 5)
-    answer = call(compute_value_loss, values, old_values, returns, 1e6, grad_of="values")
-    answer.equals((values - returns).square().mean() / 2).gradient_equals(values=(values - returns) / 15)
+    answer, grads = value_and_gradients(compute_value_loss, values, old_values, returns, 1e6, wrt="values")
+    assert_equal(answer, (values - returns).square().mean() / 2)
+    assert_equal(grads, values=(values - returns) / 15)
 
 
 def test_compute_value_loss_moves_with_its_origin():
     # Values, old values and returns shifted alike: the interval lies around the old value, not around 0.
     values, old_values, returns = critic_terms(3, 5)
     expected = reference(compute_value_loss, values, old_values, returns, 0.25)
-    call(compute_value_loss, values + 8, old_values + 8, returns + 8, 0.25).equals(expected)
+    assert_equal(compute_value_loss(values + 8, old_values + 8, returns + 8, 0.25), expected)
 
 
 def test_combine_losses_is_linear():
     scalars = [normal(seed=seed) for seed in (1, 2, 3)]
     for value_coef, entropy_coef in ((1.0, 0.0), (0.0, 1.0), (0.3, 0.7)):
         expected = scalars[0].item() + value_coef * scalars[1].item() - entropy_coef * scalars[2].item()
-        call(combine_losses, *scalars, value_coef, entropy_coef).equals(expected)
+        assert_equal(combine_losses(*scalars, value_coef, entropy_coef), expected)
 
 
 def test_ppo_statistics_approx_kl_survives_float32():
     # The true mean is 2^-29. In float32 ratio - 1 - log_ratio gives a multiple of 2^-24 or so; expm1 does not round so.
     small = torch.tensor([2.0**-14, -(2.0**-14)])
-    answer = call(ppo_statistics, small - 1, -torch.ones(2), torch.ones(2), 0.3)
+    answer = ppo_statistics(small - 1, -torch.ones(2), torch.ones(2), 0.3)
     text = "approx_kl = 1.86e-09: near ratio 1 the terms of ratio - 1 - log_ratio cancel, and float32 loses digits"
-    answer.part("approx_kl").satisfies(lambda kl: abs(kl - 2.0**-29) <= 1e-11, text)
+    assert abs(answer["approx_kl"] - 2.0**-29) <= 1e-11, text
 
 
 def test_ppo_statistics_are_data():
     terms = policy_terms(3, 4)
-    call(ppo_statistics, *terms, 0.3, grad_of="log_probs").has_no_gradient().matches_reference()
+    answer, _ = value_and_gradients(ppo_statistics, *terms, 0.3, wrt="log_probs")
+    assert_no_gradient(answer)
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("log_ratio", [-30.0, 30.0])
 def test_compute_kl_penalty_loss_far_from_the_old_policy(log_ratio):
     ratio = math.exp(log_ratio)
-    answer = call(compute_kl_penalty_loss, [log_ratio - 2.0], [-2.0], [0.0], 0.5, grad_of="log_probs")
-    answer.equals(0.5 * (ratio - 1 - log_ratio), atol=0.0, rtol=1e-12)
-    answer.gradient_equals(log_probs=[0.5 * (ratio - 1)], atol=0.0, rtol=1e-12)
+    answer, grads = value_and_gradients(compute_kl_penalty_loss, [log_ratio - 2.0], [-2.0], [0.0], 0.5, wrt="log_probs")
+    assert_equal(answer, 0.5 * (ratio - 1 - log_ratio), atol=0.0, rtol=1e-12)
+    assert_equal(grads, log_probs=[0.5 * (ratio - 1)], atol=0.0, rtol=1e-12)
 
 
 def test_update_beta_of_zero_stays_zero():
-    call(update_beta, 0.0, 9.0, 1.0).equals(0.0)
+    assert_equal(update_beta(0.0, 9.0, 1.0), 0.0)
 
 
 @pytest.mark.parametrize("kl", [-0.25, -1.0, -8.0])
 def test_update_beta_takes_a_negative_estimate(kl):
     # A sampled KL may fall below 0: the policy has hardly moved.
-    call(update_beta, 1.5, kl, 1.0).equals(0.75)
+    assert_equal(update_beta(1.5, kl, 1.0), 0.75)
 
 
 @pytest.mark.parametrize("broken", ["policy_loss", "value_loss", "entropy"])
 def test_combine_losses_shows_a_nan(broken):
     terms = {name: torch.tensor(1.0) for name in ("policy_loss", "value_loss", "entropy")}
-    answer = call(combine_losses, **{**terms, broken: torch.tensor(math.nan)}, value_coef=0.5, entropy_coef=0.25)
-    answer.equals(math.nan, equal_nan=True, dtype=torch.float32)
+    answer = combine_losses(**{**terms, broken: torch.tensor(math.nan)}, value_coef=0.5, entropy_coef=0.25)
+    assert_equal(answer, math.nan, equal_nan=True, dtype=torch.float32)
 
 
 # What stands under a mask or is very unlikely, and where no gradient may flow.
@@ -267,81 +288,99 @@ def unlikely(dtype, level, advantages):
 
 
 def test_clipped_objective_shows_a_nan():
-    call(clipped_objective, [NAN, 1.0, 2.0], [1.0, NAN, 1.0], 0.25).equals([NAN, NAN, 1.25], equal_nan=True)
+    assert_equal(clipped_objective([NAN, 1.0, 2.0], [1.0, NAN, 1.0], 0.25), [NAN, NAN, 1.25], equal_nan=True)
 
 
 @PADDING
 def test_compute_ppo_loss_never_sees_the_padding(garbage):
     # Losses -1 and 4. 0 * NaN, 0 * infinity and infinity - infinity are NaN: select, then compute.
-    answer = call(compute_ppo_loss, *padded((1.0, 2.0), (1.0, -2.0), garbage), 0.5, ONE_EACH, grad_of=EVERY)
-    answer.equals(1.5).gradient_equals(log_probs=[[-0.5, 0.0], [0.0, 2.0]], old_log_probs=None, advantages=None)
+    answer, grads = value_and_gradients(
+        compute_ppo_loss, *padded((1.0, 2.0), (1.0, -2.0), garbage), 0.5, ONE_EACH, wrt=EVERY
+    )
+    assert_equal(answer, 1.5)
+    assert_equal(grads, log_probs=[[-0.5, 0.0], [0.0, 2.0]], old_log_probs=None, advantages=None)
 
 
 @UNLIKELY
 def test_compute_ppo_loss_of_unlikely_tokens(dtype, level):
     # A bad token at ratio 1.65 and a good one at 0.61: neither is clipped. (1.65 - 0.61) / 2
-    answer = call(compute_ppo_loss, *unlikely(dtype, level, [-1.0, 1.0]), 0.25, grad_of="log_probs")
-    answer.equals(math.sinh(0.5), dtype=dtype).gradient_equals(log_probs=[ROOT / 2, -0.5 / ROOT])
+    answer, grads = value_and_gradients(compute_ppo_loss, *unlikely(dtype, level, [-1.0, 1.0]), 0.25, wrt="log_probs")
+    assert_equal(answer, math.sinh(0.5), dtype=dtype)
+    assert_equal(grads, log_probs=[ROOT / 2, -0.5 / ROOT])
 
 
 @PADDING
 def test_compute_value_loss_never_sees_the_padding(garbage):
-    answer = call(
+    answer, grads = value_and_gradients(
         compute_value_loss,
         [[1.0, garbage], [garbage, 5.0]],
         [[1.0, garbage], [3.0, 5.0]],
         [[2.0, garbage], [garbage, 1.0]],
         0.5,
         ONE_EACH,
-        grad_of=("values", "old_values", "returns"),
+        wrt=("values", "old_values", "returns"),
     )
-    answer.equals(4.25).gradient_equals(values=[[-0.5, 0.0], [0.0, 2.0]], old_values=None, returns=None)
+    assert_equal(answer, 4.25)
+    assert_equal(grads, values=[[-0.5, 0.0], [0.0, 2.0]], old_values=None, returns=None)
 
 
 @PADDING
 def test_ppo_statistics_never_see_the_padding(garbage):
-    answer = call(ppo_statistics, *padded((0.5, 2.0), (1.0, 2.0), garbage), 0.25, ONE_EACH)
-    answer.equals({"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.5})
+    answer = ppo_statistics(*padded((0.5, 2.0), (1.0, 2.0), garbage), 0.25, ONE_EACH)
+    assert_equal(answer, {"ratio_mean": 1.25, "ratio_max": 2.0, "approx_kl": 0.25, "clip_fraction": 0.5})
 
 
 @UNLIKELY
 def test_ppo_statistics_of_unlikely_tokens(dtype, level):
     # Ratios 1.65 and 0.61, both good: the first is clipped.
-    answer = call(ppo_statistics, *unlikely(dtype, level, [1.0, 1.0]), 0.25)
+    answer = ppo_statistics(*unlikely(dtype, level, [1.0, 1.0]), 0.25)
     mean, kl = math.cosh(0.5), math.cosh(0.5) - 1
-    answer.equals({"ratio_mean": mean, "ratio_max": ROOT, "approx_kl": kl, "clip_fraction": 0.5})
+    assert_equal(answer, {"ratio_mean": mean, "ratio_max": ROOT, "approx_kl": kl, "clip_fraction": 0.5})
 
 
 @PADDING
 def test_compute_kl_penalty_loss_never_sees_the_padding(garbage):
     # -1/2 * 1 + log 2 - 1/2 and 2 * 2 + 1 - log 2: 4 / 2
-    answer = call(compute_kl_penalty_loss, *padded((0.5, 2.0), (1.0, -2.0), garbage), 1.0, ONE_EACH, grad_of=EVERY)
-    answer.equals(2.0).gradient_equals(log_probs=[[-0.5, 0.0], [0.0, 2.5]], old_log_probs=None, advantages=None)
+    answer, grads = value_and_gradients(
+        compute_kl_penalty_loss, *padded((0.5, 2.0), (1.0, -2.0), garbage), 1.0, ONE_EACH, wrt=EVERY
+    )
+    assert_equal(answer, 2.0)
+    assert_equal(grads, log_probs=[[-0.5, 0.0], [0.0, 2.5]], old_log_probs=None, advantages=None)
 
 
 @UNLIKELY
 def test_compute_kl_penalty_loss_of_unlikely_tokens(dtype, level):
     # 1.65 and -0.61, and 2 * (ratio - 1 - log(ratio)) each: their logarithms add up to 0
-    answer = call(compute_kl_penalty_loss, *unlikely(dtype, level, [-1.0, 1.0]), 2.0, grad_of="log_probs")
+    answer, grads = value_and_gradients(
+        compute_kl_penalty_loss, *unlikely(dtype, level, [-1.0, 1.0]), 2.0, wrt="log_probs"
+    )
     slopes = [(ROOT + 2 * (ROOT - 1)) / 2, (-1 / ROOT + 2 * (1 / ROOT - 1)) / 2]
-    answer.equals(math.sinh(0.5) + 2 * (math.cosh(0.5) - 1), dtype=dtype).gradient_equals(log_probs=slopes)
+    assert_equal(answer, math.sinh(0.5) + 2 * (math.cosh(0.5) - 1), dtype=dtype)
+    assert_equal(grads, log_probs=slopes)
 
 
 def test_compute_ppo_loss_sends_its_gradient_to_log_probs_only():
     # -min(1/2, 3/4) and -min(-2 * 2, -2 * 5/4): half of each
-    answer = call(compute_ppo_loss, at(0.5, 2.0), [-1.0, -1.0], [1.0, -2.0], 0.25, grad_of=EVERY)
-    answer.equals(1.75).gradient_equals(log_probs=[-0.25, 2.0], old_log_probs=None, advantages=None)
+    answer, grads = value_and_gradients(compute_ppo_loss, at(0.5, 2.0), [-1.0, -1.0], [1.0, -2.0], 0.25, wrt=EVERY)
+    assert_equal(answer, 1.75)
+    assert_equal(grads, log_probs=[-0.25, 2.0], old_log_probs=None, advantages=None)
 
 
 def test_compute_value_loss_sends_its_gradient_to_values_only():
     # clipped 1.5, 2, 2.5, 3: 1/2 max(4, 2.25), 1/2 max(1, 1), 1/2 max(1, 6.25) and 0; a quarter of each.
     # The maximum of the two means would be 1.1875; through old_values the third would leak -2.5 / 4.
     values, old_values, returns = [1.0, 2.0, 4.0, 3.0], [2.0, 2.0, 2.0, 3.0], [3.0, 1.0, 5.0, 3.0]
-    answer = call(compute_value_loss, values, old_values, returns, 0.5, grad_of=("values", "old_values", "returns"))
-    answer.equals(1.40625).gradient_equals(values=[-0.5, 0.25, 0.0, 0.0], old_values=None, returns=None)
+    answer, grads = value_and_gradients(
+        compute_value_loss, values, old_values, returns, 0.5, wrt=("values", "old_values", "returns")
+    )
+    assert_equal(answer, 1.40625)
+    assert_equal(grads, values=[-0.5, 0.25, 0.0, 0.0], old_values=None, returns=None)
 
 
 def test_compute_kl_penalty_loss_sends_its_gradient_to_log_probs_only():
     # -1/2 * 2 + 2 (log 2 - 1/2) and 2 + 2 (1 - log 2): half of each; slopes -1 - 1 and 2 + 2
-    answer = call(compute_kl_penalty_loss, at(0.5, 2.0), [-1.0, -1.0], [2.0, -1.0], 2.0, grad_of=EVERY)
-    answer.equals(1.0).gradient_equals(log_probs=[-1.0, 2.0], old_log_probs=None, advantages=None)
+    answer, grads = value_and_gradients(
+        compute_kl_penalty_loss, at(0.5, 2.0), [-1.0, -1.0], [2.0, -1.0], 2.0, wrt=EVERY
+    )
+    assert_equal(answer, 1.0)
+    assert_equal(grads, log_probs=[-1.0, 2.0], old_log_probs=None, advantages=None)

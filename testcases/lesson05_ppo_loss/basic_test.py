@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    named_cases,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from testcases.harness.doubles.drawing import normal
 from testcases.lesson05_ppo_loss.terms import (
     SHAPES,
@@ -56,10 +63,11 @@ def at(*ratios: float) -> list[float]:
         "no-advantage": (2.0, 0.0, 0.0, 0.0),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_clipped_objective_by_hand(ratio, advantage, objective, slope):
-    answer = call(clipped_objective, [ratio], [advantage], 0.25, grad_of="ratio")
-    answer.equals([objective]).gradient_equals(ratio=[slope])
+    answer, grads = value_and_gradients(clipped_objective, [ratio], [advantage], 0.25, wrt="ratio")
+    assert_equal(answer, [objective])
+    assert_equal(grads, ratio=[slope])
 
 
 @named_cases(
@@ -73,12 +81,12 @@ def test_clipped_objective_by_hand(ratio, advantage, objective, slope):
     },
 )
 def test_clipped_objective_takes_the_width_of_the_interval(ratio, advantage, clip_epsilon, objective):
-    call(clipped_objective, [[ratio]], [[advantage]], clip_epsilon).equals([[objective]])
+    assert_equal(clipped_objective([[ratio]], [[advantage]], clip_epsilon), [[objective]])
 
 
 def test_clipped_objective_comes_before_the_loss():
-    answer = call(scenario("objective_alone", of=clipped_objective), [0.5, 1.5], [-2.0, 2.0], 0.25)
-    answer.equals([-1.5, 2.5])
+    answer = scenario("objective_alone", of=clipped_objective)([0.5, 1.5], [-2.0, 2.0], 0.25)
+    assert_equal(answer, [-1.5, 2.5])
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.
@@ -136,25 +144,32 @@ def test_clipped_objective_comes_before_the_loss():
         "a-bound-below-0-never-binds": ([[-1 - 4 * LN2]], [[-1.0]], [[-1.0]], 1.5, 0.0625, {"log_probs": [[0.0625]]}),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_compute_ppo_loss_by_hand(log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes):
-    answer = call(compute_ppo_loss, log_probs, old_log_probs, advantages, clip_epsilon, grad_of="log_probs")
-    answer.equals(loss).gradient_equals(**slopes)
+    answer, grads = value_and_gradients(
+        compute_ppo_loss, log_probs, old_log_probs, advantages, clip_epsilon, wrt="log_probs"
+    )
+    assert_equal(answer, loss)
+    assert_equal(grads, **slopes)
 
 
-@worth(3)
+@pytest.mark.points(3)
 def test_compute_ppo_loss_of_the_six_cases():
     # Losses -0.5, -1, -1.2, 0.8, 1, 1.5: their mean is 0.6 / 6 = 0.1. The minimum of the losses would give -0.1.
     log_probs, advantages = at(0.5, 1.0, 1.5, 0.5, 1.0, 1.5), [1.0, 1.0, 1.0, -1.0, -1.0, -1.0]
-    answer = call(compute_ppo_loss, log_probs, [-1.0] * 6, advantages, 0.2, grad_of="log_probs")
-    answer.equals(0.1).gradient_equals(log_probs=[-0.5 / 6, -1 / 6, 0.0, 0.0, 1 / 6, 1.5 / 6])
+    answer, grads = value_and_gradients(compute_ppo_loss, log_probs, [-1.0] * 6, advantages, 0.2, wrt="log_probs")
+    assert_equal(answer, 0.1)
+    assert_equal(grads, log_probs=[-0.5 / 6, -1 / 6, 0.0, 0.0, 1 / 6, 1.5 / 6])
 
 
 def test_compute_ppo_loss_is_a_mean_over_tokens():
     # Rows of 3 and 1 tokens. Losses -1, 0, 4 and 8: 11 / 4 = 2.75. The mean of the row means is 4.5 instead.
     log_probs, advantages = [at(1.0, 1.0, 2.0), at(2.0, 2.0, 2.0)], [[1.0, 0.0, -2.0], [-4.0, 5.0, 7.0]]
-    answer = call(compute_ppo_loss, log_probs, OLD, advantages, 0.5, THREE_AND_ONE, grad_of="log_probs")
-    answer.equals(2.75).gradient_equals(log_probs=[[-0.25, 0.0, 1.0], [2.0, 0.0, 0.0]])
+    answer, grads = value_and_gradients(
+        compute_ppo_loss, log_probs, OLD, advantages, 0.5, THREE_AND_ONE, wrt="log_probs"
+    )
+    assert_equal(answer, 2.75)
+    assert_equal(grads, log_probs=[[-0.25, 0.0, 1.0], [2.0, 0.0, 0.0]])
 
 
 # The vector of known mistakes: old value 1, clip_epsilon 0.2. slope: d loss / d values.
@@ -177,18 +192,22 @@ def test_compute_ppo_loss_is_a_mean_over_tokens():
         "the-interval-lies-around-the-old-value": ([[0.0]], [[-1.0]], [[1.0]], 0.25, 1.53125, {"values": [[0.0]]}),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_compute_value_loss_by_hand(values, old_values, returns, clip_epsilon, loss, slopes):
-    answer = call(compute_value_loss, values, old_values, returns, clip_epsilon, grad_of="values")
-    answer.equals(loss).gradient_equals(**slopes)
+    answer, grads = value_and_gradients(compute_value_loss, values, old_values, returns, clip_epsilon, wrt="values")
+    assert_equal(answer, loss)
+    assert_equal(grads, **slopes)
 
 
 def test_compute_value_loss_is_a_mean_over_tokens():
     # Halves of squares 1/2, 1/2, 2 and 8: 11 / 4. The mean of the row means is 4.5 instead.
     values, old_values = [[2.0, 2.0, 3.0], [5.0, 9.0, 9.0]], [[2.0, 2.0, 3.0], [5.0, 1.0, 2.0]]
     returns = [[1.0, 1.0, 1.0], [1.0, 3.0, 4.0]]
-    answer = call(compute_value_loss, values, old_values, returns, 0.5, THREE_AND_ONE, grad_of="values")
-    answer.equals(2.75).gradient_equals(values=[[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
+    answer, grads = value_and_gradients(
+        compute_value_loss, values, old_values, returns, 0.5, THREE_AND_ONE, wrt="values"
+    )
+    assert_equal(answer, 2.75)
+    assert_equal(grads, values=[[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
 
 
 @named_cases(
@@ -204,14 +223,16 @@ def test_compute_value_loss_is_a_mean_over_tokens():
 )
 def test_combine_losses_by_hand(policy_loss, value_loss, entropy, value_coef, entropy_coef, loss):
     scalars = [torch.tensor(number, dtype=torch.float64) for number in (policy_loss, value_loss, entropy)]
-    call(combine_losses, *scalars, value_coef, entropy_coef).equals(loss)
+    assert_equal(combine_losses(*scalars, value_coef, entropy_coef), loss)
 
 
 def test_combine_losses_gradient():
     # d loss / d entropy = -entropy_coef: a larger coefficient must reward more entropy
     scalars = [torch.tensor(number, dtype=torch.float64) for number in (2.0, 4.0, 8.0)]
-    answer = call(combine_losses, *scalars, 0.5, 0.25, grad_of=("policy_loss", "value_loss", "entropy"))
-    answer.gradient_equals(policy_loss=1.0, value_loss=0.5, entropy=-0.25)
+    answer, grads = value_and_gradients(
+        combine_losses, *scalars, 0.5, 0.25, wrt=("policy_loss", "value_loss", "entropy")
+    )
+    assert_equal(grads, policy_loss=1.0, value_loss=0.5, entropy=-0.25)
 
 
 # approx_kl is the mean of ratio - 1 - log(ratio): 0 at ratio 1, 1 - log 2 at 2, log 2 - 1/2 at 1/2
@@ -270,16 +291,16 @@ def test_combine_losses_gradient():
         ),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_ppo_statistics_by_hand(ratios, advantages, clip_epsilon, expected):
-    call(ppo_statistics, at(*ratios), [-1.0] * len(ratios), advantages, clip_epsilon).equals(expected)
+    assert_equal(ppo_statistics(at(*ratios), [-1.0] * len(ratios), advantages, clip_epsilon), expected)
 
 
 def test_ppo_statistics_count_tokens_not_rows():
     # Real ratios 1, 1, 1/2 and 2; clipped is the last. The mean of the row means would be 17/12.
     log_probs, advantages = [at(1.0, 1.0, 0.5), at(2.0, 8.0, 8.0)], [[1.0, -1.0, 1.0], [1.0, 1.0, 1.0]]
-    answer = call(ppo_statistics, log_probs, OLD, advantages, 0.25, THREE_AND_ONE)
-    answer.equals({"ratio_mean": 1.125, "ratio_max": 2.0, "approx_kl": 0.125, "clip_fraction": 0.25})
+    answer = ppo_statistics(log_probs, OLD, advantages, 0.25, THREE_AND_ONE)
+    assert_equal(answer, {"ratio_mean": 1.125, "ratio_max": 2.0, "approx_kl": 0.125, "clip_fraction": 0.25})
 
 
 # slope: d loss / d log_probs = -ratio * advantage + beta * (ratio - 1)
@@ -296,17 +317,21 @@ def test_ppo_statistics_count_tokens_not_rows():
         "the-penalty-alone": (2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_compute_kl_penalty_loss_by_hand(ratio, advantage, beta, loss, slope):
-    answer = call(compute_kl_penalty_loss, at(ratio), [-1.0], [advantage], beta, grad_of="log_probs")
-    answer.equals(loss).gradient_equals(log_probs=[slope])
+    answer, grads = value_and_gradients(compute_kl_penalty_loss, at(ratio), [-1.0], [advantage], beta, wrt="log_probs")
+    assert_equal(answer, loss)
+    assert_equal(grads, log_probs=[slope])
 
 
 def test_compute_kl_penalty_loss_is_a_mean_over_tokens():
     # Ratios 1, 1, 2 and 1/2, advantages 1, 1, -1 and -4, beta 2: -1, -1, 4 - 2 log 2 and 1 + 2 log 2. Their sum is 3.
     log_probs, advantages = [at(1.0, 1.0, 2.0), at(0.5, 2.0, 2.0)], [[1.0, 1.0, -1.0], [-4.0, 5.0, 7.0]]
-    answer = call(compute_kl_penalty_loss, log_probs, OLD, advantages, 2.0, THREE_AND_ONE, grad_of="log_probs")
-    answer.equals(0.75).gradient_equals(log_probs=[[-0.25, -0.25, 1.0], [0.25, 0.0, 0.0]])
+    answer, grads = value_and_gradients(
+        compute_kl_penalty_loss, log_probs, OLD, advantages, 2.0, THREE_AND_ONE, wrt="log_probs"
+    )
+    assert_equal(answer, 0.75)
+    assert_equal(grads, log_probs=[[-0.25, -0.25, 1.0], [0.25, 0.0, 0.0]])
 
 
 # target_kl 3: the bounds are 4.5 and 2, both inside
@@ -327,38 +352,41 @@ def test_compute_kl_penalty_loss_is_a_mean_over_tokens():
         "a-low-beta-is-halved-too": (2.0**-20, 0.0, 3.0, 2.0**-21),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_update_beta_by_hand(beta, kl, target_kl, after):
-    call(update_beta, beta, kl, target_kl).equals(after)
+    assert_equal(update_beta(beta, kl, target_kl), after)
 
 
 @SHAPES
 def test_compute_ppo_loss_takes_any_shape(shape):
     terms = policy_terms(*shape)
-    call(compute_ppo_loss, *terms, 0.3).equals(slow_ppo_loss(terms, 0.3))
+    assert_equal(compute_ppo_loss(*terms, 0.3), slow_ppo_loss(terms, 0.3))
 
 
 @pytest.mark.parametrize("clip_epsilon", [1e-3, 0.1, 0.9, 1.5])
 def test_compute_ppo_loss_at_narrow_and_wide_intervals(clip_epsilon):
     terms = policy_terms(6, 7)
-    answer = call(compute_ppo_loss, *terms, clip_epsilon, grad_of="log_probs")
-    answer.equals(slow_ppo_loss(terms, clip_epsilon)).matches_reference()
+    answer, _ = value_and_gradients(compute_ppo_loss, *terms, clip_epsilon, wrt="log_probs")
+    assert_equal(answer, slow_ppo_loss(terms, clip_epsilon))
+    assert_equals_reference(answer)
 
 
 @SHAPES
 def test_compute_value_loss_takes_any_shape(shape):
     terms = critic_terms(*shape)
-    call(compute_value_loss, *terms, 0.3, grad_of="values").equals(slow_value_loss(terms, 0.3)).matches_reference()
+    answer, _ = value_and_gradients(compute_value_loss, *terms, 0.3, wrt="values")
+    assert_equal(answer, slow_value_loss(terms, 0.3))
+    assert_equals_reference(answer)
 
 
 @SHAPES
 def test_ppo_statistics_take_any_shape(shape):
     terms = policy_terms(*shape)
     ratios = [math.exp(new - old) for new, old, _ in triples(terms)]
-    answer = call(ppo_statistics, *terms, 0.3)
-    answer.part("ratio_mean").equals(mean(ratios))
-    answer.part("ratio_max").equals(max(ratios))
-    answer.part("approx_kl").equals(mean([ratio - 1 - math.log(ratio) for ratio in ratios]))
+    answer = ppo_statistics(*terms, 0.3)
+    assert_equal(answer["ratio_mean"], mean(ratios))
+    assert_equal(answer["ratio_max"], max(ratios))
+    assert_equal(answer["approx_kl"], mean([ratio - 1 - math.log(ratio) for ratio in ratios]))
 
 
 def test_ppo_statistics_clip_fraction_is_where_the_loss_has_no_slope():
@@ -367,7 +395,8 @@ def test_ppo_statistics_clip_fraction_is_where_the_loss_has_no_slope():
     for new, old, advantage in triples(terms):
         ratio = math.exp(new - old)
         inside += (ratio <= 1.3) if advantage > 0 else (ratio >= 0.7)
-    call(ppo_statistics, *terms, 0.3).part("clip_fraction").equals(1 - inside / 64)
+    answer = ppo_statistics(*terms, 0.3)
+    assert_equal(answer["clip_fraction"], 1 - inside / 64)
 
 
 def test_ppo_statistics_approx_kl_estimates_the_kl_from_the_old_policy():
@@ -376,8 +405,9 @@ def test_ppo_statistics_approx_kl_estimates_the_kl_from_the_old_policy():
     new = torch.tensor([0.25, 0.25, 0.375, 0.125], dtype=torch.float64)
     drawn = torch.tensor([0, 0, 0, 0, 1, 1, 2, 3])
     kl = (old * (old / new).log()).sum().item()
-    answer = call(ppo_statistics, new.log()[drawn], old.log()[drawn], normal(8), 0.3)
-    answer.part("approx_kl").equals(kl).part("ratio_mean").equals(1.0)
+    answer = ppo_statistics(new.log()[drawn], old.log()[drawn], normal(8), 0.3)
+    assert_equal(answer["approx_kl"], kl)
+    assert_equal(answer["ratio_mean"], 1.0)
 
 
 @SHAPES
@@ -387,7 +417,7 @@ def test_compute_kl_penalty_loss_takes_any_shape(shape):
     for new, old, advantage in triples(terms):
         ratio = math.exp(new - old)
         losses.append(-ratio * advantage + 1.7 * (ratio - 1 - (new - old)))
-    call(compute_kl_penalty_loss, *terms, 1.7).equals(mean(losses))
+    assert_equal(compute_kl_penalty_loss(*terms, 1.7), mean(losses))
 
 
 def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
@@ -396,25 +426,25 @@ def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
     old = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
     new = torch.tensor([0.25, 0.25, 0.375, 0.125], dtype=torch.float64)
     drawn = torch.tensor([0, 0, 0, 0, 1, 1, 2, 3])
-    answer = call(
+    answer, grads = value_and_gradients(
         compute_kl_penalty_loss,
         new.log()[drawn],
         old.log()[drawn],
         torch.zeros(8, dtype=torch.float64),
         3.0,
-        grad_of="log_probs",
+        wrt="log_probs",
     )
-    answer.equals(3 * (old * (old / new).log()).sum().item())
-    answer.gradient_equals(log_probs=3 * ((new / old)[drawn] - 1) / 8)
+    assert_equal(answer, 3 * (old * (old / new).log()).sum().item())
+    assert_equal(grads, log_probs=3 * ((new / old)[drawn] - 1) / 8)
 
 
 def test_compute_kl_penalty_loss_is_linear_in_beta():
     terms = policy_terms(4, 4)
     free, dear = (reference(compute_kl_penalty_loss, *terms, beta) for beta in (0.0, 1.0))
-    call(compute_kl_penalty_loss, *terms, 2.5).equals(free + 2.5 * (dear - free))
+    assert_equal(compute_kl_penalty_loss(*terms, 2.5), free + 2.5 * (dear - free))
 
 
 @pytest.mark.parametrize("target_kl", [0.01, 0.5, 6.0])
 def test_update_beta_depends_on_the_quotient(target_kl):
     for share, factor in ((1.501, 2.0), (1.499, 1.0), (1.0, 1.0), (0.667, 1.0), (0.666, 0.5)):
-        call(update_beta, 0.4, share * target_kl, target_kl).equals(0.4 * factor)
+        assert_equal(update_beta(0.4, share * target_kl, target_kl), 0.4 * factor)

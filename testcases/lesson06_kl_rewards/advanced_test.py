@@ -6,7 +6,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, named_cases, scenario
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_no_gradient,
+    named_cases,
+    scenario,
+    value_and_gradients,
+)
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
@@ -45,7 +52,8 @@ def slow_rewards(scores: Tensor, log_probs: Tensor, ref_log_probs: Tensor, mask:
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3), (2, 2, 3)], ids=str)
 def test_estimate_kl_takes_any_shape(estimator, shape):
     pair = log_probs_of(*shape), log_probs_of(*shape, seed=2)
-    call(estimate_kl, *pair, estimator, grad_of=("log_probs", "ref_log_probs")).matches_reference()
+    answer, _ = value_and_gradients(estimate_kl, *pair, estimator, wrt=("log_probs", "ref_log_probs"))
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("log_ratio", [3e-2, 1e-3, -1e-3, 2e-4, -2e-4], ids=str)
@@ -53,22 +61,22 @@ def test_estimate_kl_of_any_close_models_in_float32(log_ratio):
     policy = torch.tensor([log_ratio])
     exact = math.expm1(-policy.item()) + policy.item()
     pair = {"log_probs": policy, "ref_log_probs": torch.tensor([0.0])}
-    call(scenario("kl_in_units", of=estimate_kl), **pair, estimator="k3", unit=exact).equals(torch.tensor([1.0]))
+    assert_equal(scenario("kl_in_units", of=estimate_kl)(**pair, estimator="k3", unit=exact), torch.tensor([1.0]))
 
 
 @EACH
 def test_estimate_kl_of_two_dtypes(estimator):
     pair = log_probs_of(2, 5).float(), log_probs_of(2, 5, seed=2).bfloat16()
-    call(estimate_kl, *pair, estimator).matches_reference()
-    call(estimate_kl, *reversed(pair), estimator).matches_reference()
+    assert_equals_reference(estimate_kl(*pair, estimator))
+    assert_equals_reference(estimate_kl(*reversed(pair), estimator))
 
 
 @pytest.mark.parametrize("coef, clip", [(0.3, 1.5), (0.0, 5.0), (2.0, 0.1)])
 def test_compute_rewards_is_the_slow_loop(coef, clip):
     scores, mask = 3 * normal(4), ragged()
     pair = log_probs_of(4, 6), log_probs_of(4, 6, seed=2)
-    call(compute_rewards, scores, *pair, mask, coef, clip).equals(
-        slow_rewards(scores, *pair, mask, coef=coef, clip=clip)
+    assert_equal(
+        compute_rewards(scores, *pair, mask, coef, clip), slow_rewards(scores, *pair, mask, coef=coef, clip=clip)
     )
 
 
@@ -78,7 +86,7 @@ def test_compute_rewards_lets_nothing_in_from_the_padding(estimator, garbage):
     scores, mask = normal(4), ragged()
     pair = [log_probs_of(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2)]
     for log_probs, ref_log_probs in (pair, (pair[0], log_probs_of(4, 6)), (log_probs_of(4, 6), pair[1])):
-        call(compute_rewards, scores, log_probs, ref_log_probs, mask, 0.3, 2.0, estimator).matches_reference()
+        assert_equals_reference(compute_rewards(scores, log_probs, ref_log_probs, mask, 0.3, 2.0, estimator))
 
 
 @pytest.mark.parametrize("extra", [1, 3])
@@ -89,14 +97,14 @@ def test_compute_rewards_does_not_depend_on_the_padding(extra):
     expected = torch.cat([expected, torch.zeros(4, extra, dtype=torch.float64)], dim=1)
     pair = [torch.cat([one, log_probs_of(4, extra, seed=7 + i)], dim=1) for i, one in enumerate(pair)]
     mask = torch.cat([mask, torch.zeros(4, extra, dtype=torch.bool)], dim=1)
-    call(compute_rewards, scores, *pair, mask, 0.3, 2.0).equals(expected)
+    assert_equal(compute_rewards(scores, *pair, mask, 0.3, 2.0), expected)
 
 
 def test_compute_rewards_of_half_precision_models_is_float32():
     # r = 1.5 and -0.5: exact in bfloat16
     pair = torch.tensor([[-1.0, -2.0]]).bfloat16(), torch.tensor([[-2.5, -1.5]]).bfloat16()
-    answer = call(compute_rewards, torch.tensor([1.0]), *pair, [[True, True]], 0.5, 2.0)
-    answer.equals(torch.tensor([[-0.75, 1.25]]))
+    answer = compute_rewards(torch.tensor([1.0]), *pair, [[True, True]], 0.5, 2.0)
+    assert_equal(answer, torch.tensor([[-0.75, 1.25]]))
 
 
 @pytest.mark.parametrize("rows, steps", [(5, 5), (7, 3), (3, 1)])
@@ -106,15 +114,14 @@ def test_penalize_missing_stop_is_the_slow_loop(rows, steps):
     for row, score in zip(responses.tolist(), scores.tolist(), strict=True):
         expected.append(score if 1 in row or 4 in row else score - 0.75)
     many = (*range(9, 27), 1, 4)  # those that appear come last
-    call(penalize_missing_stop, scores, responses, many, 0.75).equals(expected)
+    assert_equal(penalize_missing_stop(scores, responses, many, 0.75), expected)
 
 
 def updates(*coefficients):
     return {f"update {number}": coefficient for number, coefficient in enumerate(coefficients, start=1)}
 
 
-def update(**arguments):
-    return call(scenario("coefficients", of=AdaptiveKLController.update), **arguments)
+update = scenario("coefficients", of=AdaptiveKLController.update)
 
 
 def test_update_over_a_long_run():
@@ -124,59 +131,56 @@ def test_update_over_a_long_run():
         coefficient = coefficient * (1 + max(-0.2, min(0.2, current / 6 - 1)) * 64 / 2000)
         coefficients.append(coefficient)
     answer = update(kl_coef=0.2, target_kl=6.0, horizon=2000, seen=tuple(seen), n_steps=(64,) * 30)
-    answer.equals(updates(*coefficients))
+    assert_equal(answer, updates(*coefficients))
 
 
 @pytest.mark.parametrize("unit", [0.5, 4.0])
 def test_update_does_not_depend_on_the_unit_of_the_kl(unit):
     answer = update(kl_coef=2.0, target_kl=4 * unit, horizon=64, seen=(4.5 * unit, 3.5 * unit), n_steps=(32, 32))
-    answer.equals(updates(2.125, 1.9921875))
+    assert_equal(answer, updates(2.125, 1.9921875))
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 def test_estimate_kl_shows_a_nan(estimator):
-    answer = call(estimate_kl, [-1.0, math.nan], [-1.0, -1.0], estimator)
-    answer.equals([0.0, math.nan], equal_nan=True)
+    answer = estimate_kl([-1.0, math.nan], [-1.0, -1.0], estimator)
+    assert_equal(answer, [0.0, math.nan], equal_nan=True)
 
 
 def test_compute_rewards_shows_a_nan_of_a_real_token_and_of_a_score():
     nan, mask = math.nan, [[True, True, False], [True, True, True]]
     log_probs = [[nan, -1.0, nan], [-1.0, -1.0, -1.0]]
-    answer = call(compute_rewards, [2.0, nan], log_probs, [[-1.0, -1.0, nan], [-1.0, -1.0, -1.0]], mask, 0.5)
-
-    def holds(rewards):
-        return rewards[0].isnan().tolist() == [True, False, False] and rewards[0, 1] == 2 and rewards[1, 2].isnan()
-
-    answer.satisfies(holds, "[nan, 2, 0] in row 0, and nan on the last token of row 1")
+    rewards = compute_rewards([2.0, nan], log_probs, [[-1.0, -1.0, nan], [-1.0, -1.0, -1.0]], mask, 0.5)
+    assert rewards[0].isnan().tolist() == [True, False, False] and rewards[0, 1] == 2, "[nan, 2, 0] in row 0"
+    assert rewards[1, 2].isnan(), "nan on the last token of row 1"
 
 
 def test_penalize_missing_stop_shows_a_nan():
-    call(penalize_missing_stop, [math.nan, 4.0], [[5, 2], [5, 6]], (2,), 1.5).equals([math.nan, 2.5], equal_nan=True)
+    assert_equal(penalize_missing_stop([math.nan, 4.0], [[5, 2], [5, 6]], (2,), 1.5), [math.nan, 2.5], equal_nan=True)
 
 
 def test_nonnegative_kl_keeps_its_digits():
     # r = 2^-13: r^2 / 2 = 2^-27, but for 3e-13
     pair = {"log_probs": torch.tensor([0.0]), "ref_log_probs": torch.tensor([-(2.0**-13)])}
-    call(scenario("nonnegative_in_units", of=nonnegative_kl), **pair, unit=2.0**-27).equals(torch.tensor([1.0]))
+    assert_equal(scenario("nonnegative_in_units", of=nonnegative_kl)(**pair, unit=2.0**-27), torch.tensor([1.0]))
     # -1 - step and -step / 2 in bfloat16: the difference, -1 - step / 2, has one digit more than that holds.
     step = torch.finfo(torch.bfloat16).eps
     pair = {"log_probs": torch.tensor([-1 - step]).bfloat16(), "ref_log_probs": torch.tensor([-step / 2]).bfloat16()}
-    call(nonnegative_kl, **pair).equals(torch.tensor([math.expm1(1 + step / 2) - 1 - step / 2]))
+    assert_equal(nonnegative_kl(**pair), torch.tensor([math.expm1(1 + step / 2) - 1 - step / 2]))
 
 
 @named_cases("dtype", {"float32": torch.float32, "float64": torch.float64})
 def test_nonnegative_kl_does_not_overflow(dtype):
     log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
-    answer = call(nonnegative_kl, log_probs, ref_log_probs, grad_of="log_probs")
-    answer.equals(torch.tensor([math.expm1(20) - 200], dtype=dtype))
-    answer.gradient_equals(log_probs=torch.tensor([1.0], dtype=dtype))
+    answer, grads = value_and_gradients(nonnegative_kl, log_probs, ref_log_probs, wrt="log_probs")
+    assert_equal(answer, torch.tensor([math.expm1(20) - 200], dtype=dtype))
+    assert_equal(grads, log_probs=torch.tensor([1.0], dtype=dtype))
 
 
 def test_estimate_kl_of_close_models_in_float32():
     # r = 2^-13, so k3 = r^2 / 2 = 2^-27 but for 3e-13. exp(-r) - 1 + r gives 0 here: float32 has 24 digits.
     pair = {"log_probs": torch.tensor([0.0]), "ref_log_probs": torch.tensor([-(2.0**-13)])}
-    answer = call(scenario("kl_in_units", of=estimate_kl), **pair, estimator="k3", unit=2.0**-27)
-    answer.equals(torch.tensor([1.0]))
+    answer = scenario("kl_in_units", of=estimate_kl)(**pair, estimator="k3", unit=2.0**-27)
+    assert_equal(answer, torch.tensor([1.0]))
 
 
 @named_cases("dtype", {"bfloat16": torch.bfloat16, "float16": torch.float16})
@@ -184,30 +188,33 @@ def test_estimate_kl_subtracts_in_float32(dtype):
     # -1 - step and -step / 2: the difference, -1 - step / 2, has one digit more than the dtype holds.
     step = torch.finfo(dtype).eps
     log_probs, ref_log_probs = torch.tensor([-1 - step], dtype=dtype), torch.tensor([-step / 2], dtype=dtype)
-    call(estimate_kl, log_probs, ref_log_probs, "k1").equals(torch.tensor([-1 - step / 2]))
-    call(estimate_kl, log_probs, ref_log_probs, "k2").equals(torch.tensor([(1 + step / 2) ** 2 / 2]))
+    assert_equal(estimate_kl(log_probs, ref_log_probs, "k1"), torch.tensor([-1 - step / 2]))
+    assert_equal(estimate_kl(log_probs, ref_log_probs, "k2"), torch.tensor([(1 + step / 2) ** 2 / 2]))
 
 
 # exp(200) is infinite in float32. Capped at 20: exp(20) - 1 - 200; the slope is that of r alone.
 @named_cases("dtype", {"float32": torch.float32, "float64": torch.float64})
 def test_estimate_kl_does_not_overflow(dtype):
     log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
-    answer = call(estimate_kl, log_probs, ref_log_probs, "k3", grad_of="log_probs")
-    answer.equals(torch.tensor([math.expm1(20) - 200], dtype=dtype))
-    answer.gradient_equals(log_probs=torch.tensor([1.0], dtype=dtype))
+    answer, grads = value_and_gradients(estimate_kl, log_probs, ref_log_probs, "k3", wrt="log_probs")
+    assert_equal(answer, torch.tensor([math.expm1(20) - 200], dtype=dtype))
+    assert_equal(grads, log_probs=torch.tensor([1.0], dtype=dtype))
 
 
 def test_compute_rewards_carries_no_gradient():
     every = ("scores", "log_probs", "ref_log_probs")
-    answer = call(compute_rewards, [1.0], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.5, 2.0, grad_of=every)
-    answer.equals([[-0.5, 2.0]]).has_no_gradient()
+    answer, _ = value_and_gradients(
+        compute_rewards, [1.0], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.5, 2.0, wrt=every
+    )
+    assert_equal(answer, [[-0.5, 2.0]])
+    assert_no_gradient(answer)
 
 
 @named_cases("last, penalty", {"where-every-response-has-stopped": (2, 1.5), "where-the-penalty-is-0": (7, 0.0)})
 def test_penalize_missing_stop_gives_a_new_tensor(last, penalty):
     through = scenario("calls.after_the_answer_is_overwritten", of=penalize_missing_stop)
     given = {"scores": [4.0, 3.0], "responses": [[5, 2], [5, last]], "stop_token_ids": (2,), "penalty": penalty}
-    call(through, exercise="penalize_missing_stop", argument="scores", **given).equals([4.0, 3.0])
+    assert_equal(through(exercise="penalize_missing_stop", argument="scores", **given), [4.0, 3.0])
 
 
 @named_cases(
@@ -256,4 +263,4 @@ def test_penalize_missing_stop_gives_a_new_tensor(last, penalty):
     },
 )
 def test_compute_rewards_with_gaps_and_nan(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
-    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
+    assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
@@ -35,25 +35,24 @@ EXPECTED_KL = scenario("expected_kl", of=estimate_kl)
         "k3-of-a-token-6-nats-apart": ([[-7.0]], [[-1.0]], [[396.4287934927351]]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_nonnegative_kl_by_hand(log_probs, ref_log_probs, kl):
-    call(nonnegative_kl, log_probs, ref_log_probs).equals(kl)
+    assert_equal(nonnegative_kl(log_probs, ref_log_probs), kl)
 
 
 def test_nonnegative_kl_is_right_on_average():
     # Of the policy (1/2, 1/4, 1/8, 1/8) from the uniform one: ln 2 / 2 - ln 2 / 8 - ln 2 / 8 = ln 2 / 4
     probs = torch.tensor([1 / 2, 1 / 4, 1 / 8, 1 / 8], dtype=torch.float64)
-    answer = call(nonnegative_kl, probs.log(), [-2 * LN2] * 4, grad_of="log_probs")
-    answer.satisfies(
-        lambda kl: abs(float((probs * kl).sum()) - LN2 / 4) < 1e-12,
-        f"estimates with the mean {LN2 / 4:.6g} over the policy",
+    answer, grads = value_and_gradients(nonnegative_kl, probs.log(), [-2 * LN2] * 4, wrt="log_probs")
+    assert abs(float((probs * answer).sum()) - LN2 / 4) < 1e-12, (
+        f"estimates with the mean {LN2 / 4:.6g} over the policy"
     )
     # 1 - reference / policy
-    answer.gradient_equals(log_probs=[0.5, 0.0, -1.0, -1.0])
+    assert_equal(grads, log_probs=[0.5, 0.0, -1.0, -1.0])
 
 
 def test_nonnegative_kl_comes_before_the_estimators():
-    call(scenario("nonnegative_alone", of=nonnegative_kl), [-LN2], [-2 * LN2]).equals([LN2 - 0.5])
+    assert_equal(scenario("nonnegative_alone", of=nonnegative_kl)([-LN2], [-2 * LN2]), [LN2 - 0.5])
 
 
 # r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r
@@ -100,9 +99,9 @@ def test_nonnegative_kl_comes_before_the_estimators():
         "only-the-exponent-is-capped": ([[-1.0]], [[-31.0]], "k3", [[29.000000000000092]]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_estimate_kl_by_hand(log_probs, ref_log_probs, estimator, kl):
-    call(estimate_kl, log_probs, ref_log_probs, estimator).equals(kl)
+    assert_equal(estimate_kl(log_probs, ref_log_probs, estimator), kl)
 
 
 # The same two tokens: r = ln 2 and -2 ln 2. Slopes by r: 1; r; 1 - exp(-r)
@@ -115,8 +114,10 @@ def test_estimate_kl_by_hand(log_probs, ref_log_probs, estimator, kl):
     },
 )
 def test_estimate_kl_gradient(estimator, slope):
-    answer = call(estimate_kl, [-LN2, -3 * LN2], [-2 * LN2, -LN2], estimator, grad_of=("log_probs", "ref_log_probs"))
-    answer.gradient_equals(log_probs=slope, ref_log_probs=[-number for number in slope])
+    answer, grads = value_and_gradients(
+        estimate_kl, [-LN2, -3 * LN2], [-2 * LN2, -LN2], estimator, wrt=("log_probs", "ref_log_probs")
+    )
+    assert_equal(grads, log_probs=slope, ref_log_probs=[-number for number in slope])
 
 
 # The policy (1/2, 1/4, 1/8, 1/8) against 1/4 each: r = ln 2 * (1, 0, -1, -1), and KL(policy || reference) is
@@ -132,10 +133,8 @@ def test_estimate_kl_gradient(estimator, slope):
 )
 def test_estimate_kl_over_all_tokens(estimator, mean):
     probs = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
-    answer = call(estimate_kl, probs.log(), [-2 * LN2] * 4, estimator)
-    answer.satisfies(
-        lambda kl: abs(float((probs * kl).sum()) - mean) < 1e-12, f"estimates with the mean {mean:.6g} over the policy"
-    )
+    answer = estimate_kl(probs.log(), [-2 * LN2] * 4, estimator)
+    assert abs(float((probs * answer).sum()) - mean) < 1e-12, f"estimates with the mean {mean:.6g} over the policy"
 
 
 # kl_coef 0.5, clip_score 2, k1. Without the score the rewards are -0.5 * (log_probs - ref_log_probs).
@@ -206,9 +205,9 @@ def test_estimate_kl_over_all_tokens(estimator, mean):
         ),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
-    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
+    assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)
 
 
 # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
@@ -228,7 +227,7 @@ def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef
     },
 )
 def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
-    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
+    assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)
 
 
 # r = ln 2, then -2 ln 2; kl_coef 2; score 1
@@ -241,8 +240,8 @@ def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask
     },
 )
 def test_compute_rewards_uses_the_estimator(estimator, rewards):
-    answer = call(compute_rewards, [1.0], [[-LN2, -3 * LN2]], [[-2 * LN2, -LN2]], [[True, True]], 2.0, 5.0, estimator)
-    answer.equals(rewards)
+    answer = compute_rewards([1.0], [[-LN2, -3 * LN2]], [[-2 * LN2, -LN2]], [[True, True]], 2.0, 5.0, estimator)
+    assert_equal(answer, rewards)
 
 
 @named_cases(
@@ -253,7 +252,7 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
     },
 )
 def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
-    call(compute_rewards, scores, log_probs, ref_log_probs, mask, kl_coef, clip_score).equals(rewards)
+    assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)
 
 
 # Tokens 2 and 3 stop, 0 is the padding; the penalty is 1.5
@@ -278,20 +277,22 @@ def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, 
         ),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_penalize_missing_stop_by_hand(responses, stop_token_ids, scores, penalized):
-    call(penalize_missing_stop, scores, responses, stop_token_ids, 1.5).equals(penalized)
+    assert_equal(penalize_missing_stop(scores, responses, stop_token_ids, 1.5), penalized)
 
 
 @pytest.mark.parametrize("penalty, penalized", [(0.0, 4.0), (1.0, 3.0), (10.0, -6.0)])
 def test_penalize_missing_stop_takes_any_penalty(penalty, penalized):
-    answer = call(penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), penalty)
-    answer.equals([4.0, penalized])
+    answer = penalize_missing_stop([4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), penalty)
+    assert_equal(answer, [4.0, penalized])
 
 
 def test_penalize_missing_stop_gradient():
-    answer = call(penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 1.5, grad_of="scores")
-    answer.gradient_equals(scores=[1.0, 1.0])
+    answer, grads = value_and_gradients(
+        penalize_missing_stop, [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 1.5, wrt="scores"
+    )
+    assert_equal(grads, scores=[1.0, 1.0])
 
 
 # error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)
@@ -318,11 +319,11 @@ def test_penalize_missing_stop_gradient():
         "updates-compound": (2.0, 4.0, 64, (4.5, 3.5, 4.5), (32, 32, 64), (2.125, 1.9921875, 2.2412109375)),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, coefficients):
     given = {"kl_coef": kl_coef, "target_kl": target_kl, "horizon": horizon, "seen": seen, "n_steps": n_steps}
-    answer = call(scenario("coefficients", of=AdaptiveKLController.update), **given)
-    answer.equals({f"update {number}": coefficient for number, coefficient in enumerate(coefficients, start=1)})
+    answer = scenario("coefficients", of=AdaptiveKLController.update)(**given)
+    assert_equal(answer, {f"update {number}": coefficient for number, coefficient in enumerate(coefficients, start=1)})
 
 
 @pytest.mark.parametrize("estimator", ["k1", "k3"])
@@ -331,8 +332,8 @@ def test_estimate_kl_has_the_mean_kl(estimator, seed):
     logits, ref_logits = normal(3, 8, seed=seed), normal(3, 8, seed=seed + 10)
     policy, reference = logits.log_softmax(dim=-1), ref_logits.log_softmax(dim=-1)
     kl = (policy.exp() * (policy - reference)).sum(dim=-1)
-    answer = call(EXPECTED_KL, logits=logits, ref_logits=ref_logits, estimator=estimator)
-    answer.equals(kl)
+    answer = EXPECTED_KL(logits=logits, ref_logits=ref_logits, estimator=estimator)
+    assert_equal(answer, kl)
 
 
 # The policy (.5, .3, .15, .05) against .25 each, all four tokens weighted with their probability, by the logits
@@ -348,5 +349,8 @@ def test_estimate_kl_has_the_mean_kl(estimator, seed):
 )
 def test_estimate_kl_as_a_loss(estimator, mean, slope):
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()
-    answer = call(EXPECTED_KL, logits=logits, ref_logits=[0.0, 0.0, 0.0, 0.0], estimator=estimator, grad_of="logits")
-    answer.equals(torch.tensor(mean, dtype=torch.float64), atol=1e-9).gradient_equals(logits=slope, atol=1e-6)
+    answer, grads = value_and_gradients(
+        EXPECTED_KL, logits=logits, ref_logits=[0.0, 0.0, 0.0, 0.0], estimator=estimator, wrt="logits"
+    )
+    assert_equal(answer, torch.tensor(mean, dtype=torch.float64), atol=1e-9)
+    assert_equal(grads, logits=slope, atol=1e-6)

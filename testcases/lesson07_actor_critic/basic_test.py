@@ -7,7 +7,7 @@ no logit. A 9 stands on padding only. What an answer holds on padding means noth
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -55,31 +55,33 @@ DIGITS = [[1.0, 10.0, 100.0]]
         "two-rows-of-one-token": ([[7], [4]], [[TEXT], [TEXT]], [[107.5], [104.5]]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_value_model_by_hand(input_ids, attention_mask, values):
-    call(VALUE_MODEL, input_ids=input_ids, attention_mask=attention_mask).equals(values)
+    assert_equal(VALUE_MODEL(input_ids=input_ids, attention_mask=attention_mask), values)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_value_model_gradient():
     # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the backbone times the digits
-    answer = call(
+    answer, grads = value_and_gradients(
         VALUE_MODEL,
         input_ids=[[7, 5, 9]],
         attention_mask=[[TEXT, TEXT, PAD]],
         gain=ONES,
         head=DIGITS,
-        grad_of=("gain", "head"),
-        grad_weights=torch.tensor([[1.0, 2.0, 0.0]], dtype=torch.float64),
+        wrt=("gain", "head"),
+        weights=torch.tensor([[1.0, 2.0, 0.0]], dtype=torch.float64),
     )
-    answer.equals([[107.5, 215.5, 0.0]]).gradient_equals(head=[[17.0, 2.0, 5.0]], gain=[17.0, 20.0, 500.0])
+    assert_equal(answer, [[107.5, 215.5, 0.0]])
+    assert_equal(grads, head=[[17.0, 2.0, 5.0]], gain=[17.0, 20.0, 500.0])
 
 
 def test_value_model_leaves_the_modes_as_they_are():
     # The head is in eval mode before, the backbone in train mode.
-    call(
-        scenario("value_model_modes", of=ValueModel.forward), input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]
-    ).equals(modes_as_before=True)
+    assert_equal(
+        scenario("value_model_modes", of=ValueModel.forward)(input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]),
+        modes_as_before=True,
+    )
 
 
 # PolicyAndValue
@@ -125,30 +127,32 @@ FIRST_WORD = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
 
 
 @RESPONSES
-@worth(3)
+@pytest.mark.points(3)
 def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
-    call(ACTOR_CRITIC, input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length).equals(
-        logits=words(digits), values=critic(digits)
+    assert_equal(
+        ACTOR_CRITIC(input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length),
+        logits=words(digits),
+        values=critic(digits),
     )
 
 
 def test_policy_and_value_takes_the_logits_that_the_policy_gives():
     # Cohere and Granite multiply what their head gives, Gemma-2 caps it.
-    call(ACTOR_CRITIC, **PAIR, scale=0.5).equals(logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
+    assert_equal(ACTOR_CRITIC(**PAIR, scale=0.5), logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
 
 
 def test_policy_and_value_gradient_of_the_logits():
-    answer = call(ACTOR_CRITIC, **BOTH_GAINS, grad_through="logits", grad_weights=FIRST_WORD)
-    answer.gradient_equals(policy_gain=[12.0, 10.0, 300.0], critic_gain=None)
+    answer, grads = value_and_gradients(ACTOR_CRITIC, **BOTH_GAINS, of="logits", weights=FIRST_WORD)
+    assert_equal(grads, policy_gain=[12.0, 10.0, 300.0], critic_gain=None)
 
 
 def test_policy_and_value_gradient_of_the_values():
-    answer = call(ACTOR_CRITIC, **BOTH_GAINS, grad_through="values")
-    answer.gradient_equals(policy_gain=None, critic_gain=[12.0, 10.0, 300.0])
+    answer, grads = value_and_gradients(ACTOR_CRITIC, **BOTH_GAINS, of="values")
+    assert_equal(grads, policy_gain=None, critic_gain=[12.0, 10.0, 300.0])
 
 
 def test_policy_and_value_is_one_pass_of_each():
-    call(ACTOR_CRITIC_PASSES, **PAIR).equals(passes_of_the_policy=1, passes_of_the_critic=1, modes_as_before=True)
+    assert_equal(ACTOR_CRITIC_PASSES(**PAIR), passes_of_the_policy=1, passes_of_the_critic=1, modes_as_before=True)
 
 
 # Prompt of 4, response of 1
@@ -157,27 +161,30 @@ LONG_PROMPT = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[TEXT] * 5], "
 
 def test_policy_and_value_computes_no_words_for_the_prompt():
     # The logits of two positions, the last of which is dropped.
-    call(ACTOR_CRITIC_PASSES, **LONG_PROMPT).satisfies(
-        lambda got: not got["logits_for_the_prompt"], "logits for the response alone: logits_to_keep of 2"
-    )
+    answer = ACTOR_CRITIC_PASSES(**LONG_PROMPT)
+    assert not answer["logits_for_the_prompt"], "logits for the response alone: logits_to_keep of 2"
 
 
 @RESPONSES
-@worth(3)
+@pytest.mark.points(3)
 def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digits):
-    call(VALUES_ALONE, input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length).equals(
-        critic(digits)
+    assert_equal(
+        VALUES_ALONE(input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length), critic(digits)
     )
 
 
 def test_response_values_gradient():
-    answer = call(VALUES_ALONE, **PAIR, critic_gain=ONES, grad_of="critic_gain")
-    answer.equals([[107.5, 215.5]]).gradient_equals(critic_gain=[12.0, 10.0, 300.0])
+    answer, grads = value_and_gradients(VALUES_ALONE, **PAIR, critic_gain=ONES, wrt="critic_gain")
+    assert_equal(answer, [[107.5, 215.5]])
+    assert_equal(grads, critic_gain=[12.0, 10.0, 300.0])
 
 
 def test_response_values_needs_no_pass_of_the_policy():
-    call(scenario("values_alone_passes", of=PolicyAndValue.response_values), **PAIR).equals(
-        passes_of_the_policy=0, passes_of_the_critic=1, modes_as_before=True
+    assert_equal(
+        scenario("values_alone_passes", of=PolicyAndValue.response_values)(**PAIR),
+        passes_of_the_policy=0,
+        passes_of_the_critic=1,
+        modes_as_before=True,
     )
 
 
@@ -185,16 +192,18 @@ def test_response_values_needs_no_pass_of_the_policy():
 
 
 @RESPONSES
-@worth(3)
+@pytest.mark.points(3)
 def test_shared_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
-    call(SHARED_ACTOR_CRITIC, input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length).equals(
-        logits=words(digits), values=critic(digits)
+    assert_equal(
+        SHARED_ACTOR_CRITIC(input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length),
+        logits=words(digits),
+        values=critic(digits),
     )
 
 
 def test_shared_policy_and_value_takes_the_logits_that_the_policy_gives():
-    answer = call(SHARED_ACTOR_CRITIC, **PAIR, scale=0.5)
-    answer.equals(logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
+    answer = SHARED_ACTOR_CRITIC(**PAIR, scale=0.5)
+    assert_equal(answer, logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
 
 
 SHARED = {
@@ -208,28 +217,31 @@ SHARED = {
 
 
 def test_shared_policy_and_value_gradient_of_the_logits():
-    answer = call(SHARED_ACTOR_CRITIC, **SHARED, grad_through="logits", grad_weights=FIRST_WORD)
+    answer, grads = value_and_gradients(SHARED_ACTOR_CRITIC, **SHARED, of="logits", weights=FIRST_WORD)
     # Some heads have a bias: GPT-J's, for one.
-    answer.part("logits").equals([[[107.25, -106.25], [215.25, -214.25]]])
-    answer.gradient_equals(
-        gain=[12.0, 10.0, 300.0], word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]], word_bias=[2.0, 0.0], value_head=None
+    assert_equal(answer["logits"], [[[107.25, -106.25], [215.25, -214.25]]])
+    assert_equal(
+        grads,
+        gain=[12.0, 10.0, 300.0],
+        word_head=[[12.0, 1.0, 3.0], [0.0, 0.0, 0.0]],
+        word_bias=[2.0, 0.0],
+        value_head=None,
     )
 
 
 def test_shared_policy_and_value_gradient_of_the_values():
     # The value loss trains the backbone as well: this is what sharing means.
-    answer = call(SHARED_ACTOR_CRITIC, **SHARED, grad_through="values")
-    answer.gradient_equals(gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
+    answer, grads = value_and_gradients(SHARED_ACTOR_CRITIC, **SHARED, of="values")
+    assert_equal(grads, gain=[12.0, 10.0, 300.0], value_head=[[12.0, 1.0, 3.0]], word_head=None, word_bias=None)
 
 
 def test_shared_policy_and_value_is_one_pass_of_the_backbone():
-    call(SHARED_PASSES, **PAIR).equals(passes_of_the_backbone=1)
+    assert_equal(SHARED_PASSES(**PAIR), passes_of_the_backbone=1)
 
 
 def test_shared_policy_and_value_computes_no_words_for_the_prompt():
-    call(SHARED_PASSES, **LONG_PROMPT).satisfies(
-        lambda got: not got["logits_for_the_prompt"], "logits for the response alone: cut the features, then the head"
-    )
+    answer = SHARED_PASSES(**LONG_PROMPT)
+    assert not answer["logits_for_the_prompt"], "logits for the response alone: cut the features, then the head"
 
 
 # critic_from_reward_model: a reward model with backbone (1, 2, 4), a buffer of sevens, head (8, 16, 32) and bias 64
@@ -243,10 +255,11 @@ SCORER_NUMBERS = torch.tensor([1.0, 2.0, 4.0, 7.0, 7.0, 7.0, 8.0, 16.0, 32.0, 64
 SCORER_PARAMETERS = "backbone.gain, head.weight, head.bias"
 
 
-@worth(3)
+@pytest.mark.points(3)
 def test_critic_from_reward_model_copies_backbone_and_head():
-    answer = call(CRITIC_OF, **SCORER)
-    answer.equals(
+    answer = CRITIC_OF(**SCORER)
+    assert_equal(
+        answer,
         **{"class": "ValueModel"},
         backbone=SCORER["gain"],
         buffer=torch.full((3,), 7.0),
@@ -255,11 +268,11 @@ def test_critic_from_reward_model_copies_backbone_and_head():
     )
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_critic_from_reward_model_shares_nothing():
     # 1 is added to all that the critic holds; the reward model stays as it was.
-    answer = call(CRITIC_OF, **SCORER, trained=True)
-    answer.equals(shared="none", reward_model=SCORER_NUMBERS)
+    answer = CRITIC_OF(**SCORER, trained=True)
+    assert_equal(answer, shared="none", reward_model=SCORER_NUMBERS)
 
 
 @named_cases(
@@ -270,15 +283,15 @@ def test_critic_from_reward_model_shares_nothing():
         "its-backbone-is-frozen": (("backbone",), "head.weight, head.bias"),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_critic_from_reward_model_is_trainable(frozen, left):
-    answer = call(CRITIC_OF, **SCORER, frozen=frozen)
-    answer.equals(trainable=SCORER_PARAMETERS, reward_model_trainable=left)
+    answer = CRITIC_OF(**SCORER, frozen=frozen)
+    assert_equal(answer, trainable=SCORER_PARAMETERS, reward_model_trainable=left)
 
 
 def test_critic_from_reward_model_keeps_the_dtype():
-    answer = call(CRITIC_OF, gain=[1.0, 2.0, 4.0], weight=[[8.0, 16.0, 32.0]], bias=[64.0])
-    answer.equals(backbone=[1.0, 2.0, 4.0], head_weight=[[8.0, 16.0, 32.0]], head_bias=[64.0])
+    answer = CRITIC_OF(gain=[1.0, 2.0, 4.0], weight=[[8.0, 16.0, 32.0]], bias=[64.0])
+    assert_equal(answer, backbone=[1.0, 2.0, 4.0], head_weight=[[8.0, 16.0, 32.0]], head_bias=[64.0])
 
 
 # freeze and make_reference: layers filled with 1 to 7, and a buffer of 0
@@ -298,29 +311,31 @@ NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
         "all-is-in-eval-mode-already": ((), ("", "0", "1", "2", "2.0", "2.1", "2.2")),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_freeze_by_hand(frozen, evaluating):
-    answer = call(scenario("frozen_layers", of=freeze), frozen=frozen, evaluating=evaluating)
-    answer.equals(same_model=True, trainable="none", train_mode="none", weights=NUMBERS)
+    answer = scenario("frozen_layers", of=freeze)(frozen=frozen, evaluating=evaluating)
+    assert_equal(answer, same_model=True, trainable="none", train_mode="none", weights=NUMBERS)
 
 
 def test_freeze_switches_dropout_off():
     # 2 + 2 + 3 = 7 and 7; the norm of two equal numbers is its bias, 5; 6 * 5 + 6 * 5 + 7 = 67
-    answer = call(scenario("frozen_output", of=freeze), x=[[1.0, 1.0]])
-    answer.equals(first=[[67.0]], second=[[67.0]], learns=False)
+    answer = scenario("frozen_output", of=freeze)(x=[[1.0, 1.0]])
+    assert_equal(answer, first=[[67.0]], second=[[67.0]], learns=False)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_make_reference_is_a_frozen_copy():
-    answer = call(REFERENCE_OF)
-    answer.equals(**{"class": "Layers"}, weights=NUMBERS, trainable="none", train_mode="none")
+    answer = REFERENCE_OF()
+    assert_equal(answer, **{"class": "Layers"}, weights=NUMBERS, trainable="none", train_mode="none")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_make_reference_does_not_follow_the_policy():
     # The policy is trained: 10 is added to all that it holds.
-    answer = call(REFERENCE_OF, trained=10.0)
-    answer.equals(weights=NUMBERS, shared="none", policy_weights=[11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 10.0])
+    answer = REFERENCE_OF(trained=10.0)
+    assert_equal(
+        answer, weights=NUMBERS, shared="none", policy_weights=[11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 10.0]
+    )
 
 
 @named_cases(
@@ -336,9 +351,9 @@ def test_make_reference_does_not_follow_the_policy():
     },
 )
 def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_trainable, policy_train_mode):
-    answer = call(REFERENCE_OF, frozen=frozen, evaluating=evaluating)
-    answer.equals(policy_weights=NUMBERS, policy_trainable=policy_trainable, policy_train_mode=policy_train_mode)
-    answer.equals(policy_gradients_as_before=True, policy_dropout_as_before=True)
+    answer = REFERENCE_OF(frozen=frozen, evaluating=evaluating)
+    assert_equal(answer, policy_weights=NUMBERS, policy_trainable=policy_trainable, policy_train_mode=policy_train_mode)
+    assert_equal(answer, policy_gradients_as_before=True, policy_dropout_as_before=True)
 
 
 # reference_mode: the base model is y = 1 x; each adapter adds its number to the slope. y(1) is asked for. The first
@@ -363,23 +378,27 @@ LORA = scenario("lora_line", of=reference_mode)
         "default-is-not-the-trained-one": ({"default": 2.0, "policy": 8.0}, "policy", 9.0, 1.0),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_reference_mode_by_hand(adapters, active, before, inside):
-    answer = call(LORA, adapters=adapters, active=active, seconds=60.0)
-    answer.equals(before=before, inside=inside, after=before, active_after=active, yielded="the policy")
+    answer = LORA(adapters=adapters, active=active, seconds=60.0)
+    assert_equal(answer, before=before, inside=inside, after=before, active_after=active, yielded="the policy")
 
 
 @FROM
-@worth(2)
+@pytest.mark.points(2)
 def test_reference_mode_has_no_gradient_inside(start):
-    call(LORA, **start).equals(
-        learns_inside=False, inside_can_be_used_for_training=True, gradients_on_after=True, learns_after=True
+    assert_equal(
+        LORA(**start),
+        learns_inside=False,
+        inside_can_be_used_for_training=True,
+        gradients_on_after=True,
+        learns_after=True,
     )
 
 
 @FROM
 def test_reference_mode_leaves_gradients_off_where_they_were(start):
-    call(LORA, **start, no_grad=True).equals(gradients_on_after=False)
+    assert_equal(LORA(**start, no_grad=True), gradients_on_after=False)
 
 
 @named_cases(
@@ -392,21 +411,24 @@ def test_reference_mode_leaves_gradients_off_where_they_were(start):
     },
 )
 @FROM
-@worth(2)
+@pytest.mark.points(2)
 def test_reference_mode_restores_what_trains(start, trainable):
     chosen = trainable.replace(",", "")
-    answer = call(LORA, **start, trainable=chosen)
-    answer.equals(trainable_after=trainable, gradients_as_before=True, modes_as_before=True, all_in_train_mode=False)
+    answer = LORA(**start, trainable=chosen)
+    assert_equal(
+        answer, trainable_after=trainable, gradients_as_before=True, modes_as_before=True, all_in_train_mode=False
+    )
 
 
 @pytest.mark.parametrize(
     "error", ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"]
 )
 @FROM
-@worth(2)
+@pytest.mark.points(2)
 def test_reference_mode_is_left_by_an_exception(start, error):
-    answer = call(LORA, **start, interrupted=True, error=error)
-    answer.equals(
+    answer = LORA(**start, interrupted=True, error=error)
+    assert_equal(
+        answer,
         exception_came_out=True,
         after=3.0,
         active_after="policy",

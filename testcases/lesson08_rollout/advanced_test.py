@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, reference, scenario, worth
+from testcases.harness import assert_equal, assert_equals_reference, assert_no_gradient, reference, scenario
 from testcases.harness.doubles.drawing import normal
 from testcases.lesson08_rollout.examples import CASE, experience, readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
@@ -33,50 +33,46 @@ def kept(row: list[float], temperature: float, top_k: int, top_p: float) -> list
     "temperature, top_k, top_p",
     [(1.0, 0, 1.0), (0.6, 0, 1.0), (1.7, 3, 1.0), (1.0, 0, 0.75), (0.8, 4, 0.9), (2.5, 5, 0.6), (1.0, 1, 1.0)],
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_sample_token_draws_from_the_distribution(temperature, top_k, top_p):
     logits, draws = 1.5 * normal(3, 6, seed=3), 3_000
     options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     expected = draws * torch.tensor([kept(row, **options) for row in logits.tolist()], dtype=torch.float64)
     # A loop over the rows is slow, and right.
-    answer = call(scenario("counts", of=sample_token), logits=logits, seed=7, draws=draws, seconds=20.0, **options)
-
-    def fits(counts: Tensor) -> bool:
-        impossible = counts[expected == 0].sum()
-        surprise = ((counts - expected).square() / expected.clamp(min=1e-9))[expected > 0].sum()
-        # Chi-square with at most 15 degrees of freedom exceeds 60 once in 4 million draws.
-        return bool(impossible == 0 and surprise < 60 and (counts.sum(dim=1) == draws).all())
-
-    answer.satisfies(fits, f"counts near {[[round(n) for n in row] for row in expected.tolist()]}")
+    counts = scenario("counts", of=sample_token)(logits=logits, seed=7, draws=draws, seconds=20.0, **options)
+    wanted = f"counts near {[[round(n) for n in row] for row in expected.tolist()]}"
+    assert counts[expected == 0].sum() == 0 and (counts.sum(dim=1) == draws).all(), wanted
+    # Chi-square with at most 15 degrees of freedom exceeds 60 once in 4 million draws.
+    assert ((counts - expected).square() / expected.clamp(min=1e-9))[expected > 0].sum() < 60, wanted
 
 
 def test_sample_token_of_huge_logits():
     # exp(800) is infinite
-    call(sample_token, [[800.0, 0.0, -800.0], [-800.0, -1600.0, 0.0], *[[800.0, 700.0, 0.0]] * 9]).equals(
-        [0, 2, *[0] * 9]
+    assert_equal(
+        sample_token([[800.0, 0.0, -800.0], [-800.0, -1600.0, 0.0], *[[800.0, 700.0, 0.0]] * 9]), [0, 2, *[0] * 9]
     )
-    call(sample_token, torch.tensor([[300.0, 0.0], [-1e30, 300.0]]), top_p=0.9).equals([0, 1])
+    assert_equal(sample_token(torch.tensor([[300.0, 0.0], [-1e30, 300.0]]), top_p=0.9), [0, 1])
 
 
 def test_sample_token_of_one_token():
-    call(sample_token, [[3.0], [-2.0]], 0.5, 5, 0.3).equals([0, 0])
+    assert_equal(sample_token([[3.0], [-2.0]], 0.5, 5, 0.3), [0, 0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_sample_token_takes_other_dtypes(dtype):
-    call(sample_token, torch.tensor([[0.5, 3.0, 1.0], [8.0, 3.0, 1.0]], dtype=dtype), top_k=1).equals([1, 0])
+    assert_equal(sample_token(torch.tensor([[0.5, 3.0, 1.0], [8.0, 3.0, 1.0]], dtype=dtype), top_k=1), [1, 0])
 
 
 def test_sample_token_keeps_all_for_a_top_p_of_1():
     # Three have 1/530 each.
     logits = torch.tensor([[0.0, -4.875, 0.0, 0.0, -4.875, 0.0, -4.875]])
-    answer = call(scenario("counts", of=sample_token), logits=logits, seed=0, draws=6_000, seconds=20.0, top_p=1.0)
-    answer.satisfies(lambda counts: bool((counts > 0).all()), "each of the seven tokens, three of them rarely")
+    counts = scenario("counts", of=sample_token)(logits=logits, seed=0, draws=6_000, seconds=20.0, top_p=1.0)
+    assert (counts > 0).all(), "each of the seven tokens, three of them rarely"
 
 
 def test_sample_token_uses_the_global_generator_without_one():
-    answer = call(scenario("agreement_without_generator", of=sample_token), logits=normal(1, 5))
-    answer.equals({"same seed": True, "other seed": False})
+    answer = scenario("agreement_without_generator", of=sample_token)(logits=normal(1, 5))
+    assert_equal(answer, {"same seed": True, "other seed": False})
 
 
 # generate
@@ -94,22 +90,22 @@ PROMPTS = {
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.4])
 @pytest.mark.parametrize("model", [0, 3])
-@worth(2)
+@pytest.mark.points(2)
 def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
     # Sampled, not forced: whatever came, one pass over prompt and response must find the same log-probabilities.
     options = {"max_new_tokens": 7, "stop_token_ids": (3, 9), "pad_token_id": 0, "temperature": temperature}
-    answer = call(scenario("lm_writes", of=generate), model=model, **PROMPTS, seed=2, **options)
-    written = {"responses": answer.part("responses").value, "mask": answer.part("mask").value}
+    answer = scenario("lm_writes", of=generate)(model=model, **PROMPTS, seed=2, **options)
+    written = {"responses": answer.responses, "mask": answer.mask}
     again = scenario("read_again", of=generate)
-    answer.part("log_probs").equals(
-        reference(again, model=model, **PROMPTS, **written, temperature=temperature), atol=1e-10
+    assert_equal(
+        answer.log_probs, reference(again, model=model, **PROMPTS, **written, temperature=temperature), atol=1e-10
     )
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_generate_masks_and_fills_what_it_sampled(seed):
     options = {"max_new_tokens": 8, "stop_token_ids": (3, 9, 0), "pad_token_id": 0, "temperature": 1.5}
-    answer = call(scenario("lm_writes", of=generate), model=5, **PROMPTS, seed=seed, **options)
+    answer = scenario("lm_writes", of=generate)(model=5, **PROMPTS, seed=seed, **options)
 
     def is_consistent(answer: tuple[Tensor, Tensor, Tensor]) -> bool:
         responses, log_probs, mask = answer
@@ -124,9 +120,8 @@ def test_generate_masks_and_fills_what_it_sampled(seed):
             (log_probs[~mask] == 0).all() and (log_probs[mask] < 0).all()
         )
 
-    answer.satisfies(
-        lambda value: is_consistent(value.values if hasattr(value, "values") else value),
-        "responses cut after the first of 3, 9, 0, padded with 0, as long as the longest; mask and log-probs to match",
+    assert is_consistent(answer.values if hasattr(answer, "values") else answer), (
+        "responses cut after the first of 3, 9, 0, padded with 0, as long as the longest; mask and log-probs to match"
     )
 
 
@@ -136,25 +131,23 @@ def test_generate_does_not_depend_on_the_amount_of_padding(extra):
     expected = reference(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options)
     ids, mask = torch.tensor(PROMPTS["input_ids"]), torch.tensor(PROMPTS["attention_mask"])
     junk = torch.full((4, extra), 7)
-    answer = call(
-        scenario("lm_writes", of=generate),
-        model=2,
-        input_ids=torch.cat([junk, ids], dim=1),
-        attention_mask=torch.cat([junk < 0, mask], dim=1),
-        **options,
+    answer = scenario("lm_writes", of=generate)(
+        model=2, input_ids=torch.cat([junk, ids], dim=1), attention_mask=torch.cat([junk < 0, mask], dim=1), **options
     )
-    answer.equals(**dict(zip(("responses", "log_probs", "mask"), expected, strict=True)))
+    assert_equal(answer, **dict(zip(("responses", "log_probs", "mask"), expected, strict=True)))
 
 
 def test_generate_gives_data_without_gradient():
     options = {"max_new_tokens": 5, "stop_token_ids": (9,), "pad_token_id": 0, "top_k": 1}
-    call(scenario("lm_writes", of=generate), model=2, **PROMPTS, **options).has_no_gradient().matches_reference()
+    answer = scenario("lm_writes", of=generate)(model=2, **PROMPTS, **options)
+    assert_no_gradient(answer)
+    assert_equals_reference(answer)
 
 
 def test_generate_fills_the_context_to_its_last_place():
     ids = torch.arange(20)[None] % 12
     options = {"input_ids": ids, "attention_mask": ids > -1, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
-    call(scenario("lm_writes", of=generate), model=1, max_new_tokens=4, **options).matches_reference()
+    assert_equals_reference(scenario("lm_writes", of=generate)(model=1, max_new_tokens=4, **options))
 
 
 def test_generate_counts_the_positions_of_a_long_text():
@@ -162,8 +155,7 @@ def test_generate_counts_the_positions_of_a_long_text():
     prompt, steps, draw = 2_040, 260, torch.Generator().manual_seed(0)
     script = torch.rand(2, steps, 5, generator=draw).argsort(dim=2)
     places = torch.randint(8, (prompt + steps, 5), generator=draw) / 16
-    answer = call(
-        scenario("scripted", of=generate),
+    answer = scenario("scripted", of=generate)(
         script=script.float(),
         places=places,
         input_ids=torch.full((2, prompt), 3),
@@ -174,17 +166,17 @@ def test_generate_counts_the_positions_of_a_long_text():
         top_k=1,
         seconds=20.0,
     )
-    answer.matches_reference()
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_generate_restores_the_mode_after_an_error(training):
-    call(scenario("mode_after_an_error", of=generate), training=training).equals(training)
+    assert_equal(scenario("mode_after_an_error", of=generate)(training=training), training)
 
 
 def test_generate_takes_no_stop_token_at_all():
     options = {"max_new_tokens": 3, "stop_token_ids": (), "pad_token_id": 0, "top_k": 1}
-    call(scenario("lm_writes", of=generate), model=1, **PROMPTS, **options).matches_reference()
+    assert_equals_reference(scenario("lm_writes", of=generate)(model=1, **PROMPTS, **options))
 
 
 # Experience and its buffer
@@ -197,7 +189,7 @@ def stored(prompts: list[int], responses: list[int], first: int = 0) -> dict[str
 def test_rows_keeps_each_dtype():
     tensors = stored([1, 2, 3], [2, 3, 1])
     tensors = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
-    call(scenario("picked", of=Experience.rows), tensors=tensors, index=[0, 1]).matches_reference()
+    assert_equals_reference(scenario("picked", of=Experience.rows)(tensors=tensors, index=[0, 1]))
 
 
 def test_rows_of_rows_are_those_rows():
@@ -205,7 +197,7 @@ def test_rows_of_rows_are_those_rows():
     tensors = stored([1, 4, 2, 3, 4], [3, 1, 5, 2, 2])
     once = reference(scenario("picked", of=Experience.rows), tensors=tensors, index=[3, 0, 2])
     expected = reference(scenario("picked", of=Experience.rows), tensors=tensors, index=[0])
-    call(scenario("picked", of=Experience.rows), tensors=once, index=[1]).equals(expected)
+    assert_equal(scenario("picked", of=Experience.rows)(tensors=once, index=[1]), expected)
 
 
 @pytest.mark.parametrize("size", [2, 5, 7])
@@ -215,34 +207,31 @@ def test_minibatches_of_many_ragged_batches(size):
     for first in range(0, 15, 3):
         lengths = torch.randint(1, 6, (2, 3), generator=draw).tolist()
         batches.append(stored(*lengths, first=first))
-    answer = call(
-        scenario("yielded", of=ExperienceBuffer.minibatches), batches=tuple(batches), size=size, seed=1, epochs=2
-    )
-    answer.matches_reference()
+    answer = scenario("yielded", of=ExperienceBuffer.minibatches)(batches=tuple(batches), size=size, seed=1, epochs=2)
+    assert_equals_reference(answer)
 
 
 def test_minibatches_of_two_epochs_at_once_do_not_disturb_each_other():
     batches = (stored([2, 1], [3, 1]), stored([1, 3, 2], [2, 4, 1], first=2))
-    answer = call(scenario("yielded_side_by_side", of=ExperienceBuffer.minibatches), batches=batches, seed=4)
+    answer = scenario("yielded_side_by_side", of=ExperienceBuffer.minibatches)(batches=batches, seed=4)
     scores = torch.arange(5, dtype=torch.float32)
-    answer.equals((scores, scores))
+    assert_equal(answer, (scores, scores))
 
 
 def test_minibatches_deal_each_order_equally_often():
     batches = (stored([2, 1], [3, 1]), stored([1], [2], first=2))
     orders = scenario("orders", of=ExperienceBuffer.minibatches)
-    answer = call(orders, batches=batches, size=2, seed=0, epochs=5_000, seconds=20.0)
+    answer = orders(batches=batches, size=2, seed=0, epochs=5_000, seconds=20.0)
     # Chi-square with 5 degrees of freedom exceeds 40 once in 7 million.
-    answer.satisfies(
-        lambda counts: len(counts) == 6 and sum((n - 5_000 / 6) ** 2 for n in counts.values()) < 40 * 5_000 / 6,
-        "each of the 6 orders about 833 times",
+    assert len(answer) == 6 and sum((n - 5_000 / 6) ** 2 for n in answer.values()) < 40 * 5_000 / 6, (
+        "each of the 6 orders about 833 times"
     )
 
 
 def test_minibatches_use_the_global_generator_without_one():
     batches = (stored([2] * 12, [3] * 12),)
-    answer = call(scenario("order_agreement_without_generator", of=ExperienceBuffer.minibatches), batches=batches)
-    answer.equals({"same seed": True, "other seed": False})
+    answer = scenario("order_agreement_without_generator", of=ExperienceBuffer.minibatches)(batches=batches)
+    assert_equal(answer, {"same seed": True, "other seed": False})
 
 
 # The rollout
@@ -268,8 +257,7 @@ def test_evaluate_responses_does_not_depend_on_the_padding():
     expected = reference(evaluated, model=1, **ROWS, **response(), kl_coef=0.3, gamma=0.9)
     ids, mask = torch.tensor(ROWS["input_ids"]), torch.tensor(ROWS["attention_mask"])
     junk = torch.full((3, 2), 11)
-    answer = call(
-        evaluated,
+    answer = evaluated(
         model=1,
         input_ids=torch.cat([junk, ids], dim=1),
         attention_mask=torch.cat([junk < 0, mask], dim=1),
@@ -278,13 +266,15 @@ def test_evaluate_responses_does_not_depend_on_the_padding():
         gamma=0.9,
     )
     for name in ("ref_log_probs", "values", "rewards", "advantages", "returns"):
-        answer.part(name).equals(torch.cat([expected[name], torch.zeros(3, 2, dtype=torch.float64)], dim=1))
-    answer.part("scores").equals(expected["scores"])
+        assert_equal(answer[name], torch.cat([expected[name], torch.zeros(3, 2, dtype=torch.float64)], dim=1))
+    assert_equal(answer["scores"], expected["scores"])
 
 
 def test_evaluate_responses_gives_data_without_gradient():
     evaluated = scenario("lm_evaluated", of=evaluate_responses)
-    call(evaluated, model=1, **ROWS, **response(), kl_coef=0.3).has_no_gradient().matches_reference()
+    answer = evaluated(model=1, **ROWS, **response(), kl_coef=0.3)
+    assert_no_gradient(answer)
+    assert_equals_reference(answer)
 
 
 def test_evaluate_responses_of_one_response_at_a_time():
@@ -294,7 +284,7 @@ def test_evaluate_responses_of_one_response_at_a_time():
     for row in range(3):
         alone = {name: torch.as_tensor(tensor)[row : row + 1] for name, tensor in whole.items()}
         expected = {name: tensor[row : row + 1] for name, tensor in together.items()}
-        call(evaluated, model=1, **alone, kl_coef=0.3, lam=0.6).equals(expected)
+        assert_equal(evaluated(model=1, **alone, kl_coef=0.3, lam=0.6), expected)
 
 
 def test_rows_keeps_a_masked_column_between_real_tokens():
@@ -303,15 +293,15 @@ def test_rows_keeps_a_masked_column_between_real_tokens():
     stored["mask"] = torch.tensor([[T, F, T, F], [T, F, F, F]])
     cut = {name: tensor[:, :5] if tensor.shape[-1] == 6 else tensor for name, tensor in stored.items()}
     cut = {name: tensor[:, :3] if tensor.shape[-1] == 4 else tensor for name, tensor in cut.items()}
-    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0, 1]).equals(cut)
+    assert_equal(scenario("picked", of=Experience.rows)(tensors=stored, index=[0, 1]), cut)
 
 
 def test_evaluate_responses_of_a_critic_in_bfloat16():
     # 1, 2 and 4 are the same in 16 bits, so everything else is as by hand.
     worth = torch.tensor(CASE["worth"], dtype=torch.bfloat16)
-    answer = call(scenario("evaluated", of=evaluate_responses), **{**CASE, "worth": worth})
-    answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
-    answer.part("advantages").equals([[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    answer = scenario("evaluated", of=evaluate_responses)(**{**CASE, "worth": worth})
+    assert_equal(answer["values"], [[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
+    assert_equal(answer["advantages"], [[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 def test_evaluate_responses_lets_no_nan_in_from_behind_the_end():
@@ -319,8 +309,8 @@ def test_evaluate_responses_lets_no_nan_in_from_behind_the_end():
     behind = torch.tensor([True, True, False, False, False])
     reference = CASE["reference"].masked_fill(behind.unsqueeze(1), math.nan)
     worth = torch.tensor(CASE["worth"], dtype=torch.float64).masked_fill(behind, math.nan)
-    answer = call(scenario("evaluated", of=evaluate_responses), **{**CASE, "reference": reference, "worth": worth})
-    answer.part("values").equals([[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
-    answer.part("rewards").equals([[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]])
-    answer.part("ref_log_probs").equals([[-math.log(2), -2 * math.log(2), 0.0], [-math.log(2), 0.0, 0.0]])
-    answer.matches_reference()
+    answer = scenario("evaluated", of=evaluate_responses)(**{**CASE, "reference": reference, "worth": worth})
+    assert_equal(answer["values"], [[1.0, 2.0, 0.0], [4.0, 0.0, 0.0]])
+    assert_equal(answer["rewards"], [[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]])
+    assert_equal(answer["ref_log_probs"], [[-math.log(2), -2 * math.log(2), 0.0], [-math.log(2), 0.0, 0.0]])
+    assert_equals_reference(answer)

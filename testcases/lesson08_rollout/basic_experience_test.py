@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import assert_equal, assert_leaves_global_random_alone, named_cases, scenario
 from testcases.lesson08_rollout.examples import readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer
 
@@ -33,7 +33,7 @@ FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
         "one-stored-row-twice": (([1], [1]), [0, 0], slice(0, 1), slice(0, 1)),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_rows_by_hand(stored, index, prompt_columns, response_columns):
     prompt_length, stored = max(stored[0]), readable(*stored)
     expected = {}
@@ -48,7 +48,7 @@ def test_rows_by_hand(stored, index, prompt_columns, response_columns):
             )
         else:
             expected[name] = tensor[index] if tensor.dim() == 1 else tensor[index][:, response_columns]
-    call(scenario("picked", of=Experience.rows), tensors=stored, index=index).equals(expected)
+    assert_equal(scenario("picked", of=Experience.rows)(tensors=stored, index=index), expected)
 
 
 def test_rows_goes_by_the_masks_not_by_the_token_ids():
@@ -56,8 +56,9 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
     stored = readable([2, 2], [2, 1])
     stored["input_ids"] = torch.tensor([[0, 7, 8, 0], [6, 7, 0, 0]])
     stored = {name: torch.zeros_like(t) if t.dim() == 2 and t.is_floating_point() else t for name, t in stored.items()}
-    call(scenario("picked", of=Experience.rows), tensors=stored, index=[0]).equals(
-        {name: tensor[:1] for name, tensor in stored.items()}
+    assert_equal(
+        scenario("picked", of=Experience.rows)(tensors=stored, index=[0]),
+        {name: tensor[:1] for name, tensor in stored.items()},
     )
 
 
@@ -75,18 +76,18 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
     },
 )
 @named_cases("epochs", {"first-epoch": 1, "second-epoch": 2})
-@worth(5)
+@pytest.mark.points(5)
 def test_minibatches_deal_every_row_once(size, sizes, epochs):
     # Two batches: prompts of 2 and 3 tokens, responses of up to 3 and 4. Each row comes back whole, cut to its length.
     first, second = readable([2, 1], [3, 1]), readable([1, 3, 2], [2, 4, 1], first=2)
     rows = [*cut_rows([2, 1], [3, 1]), *cut_rows([1, 3, 2], [2, 4, 1], first=2)]
-    answer = call(
-        scenario("yielded", of=ExperienceBuffer.minibatches), batches=(first, second), size=size, seed=5, epochs=epochs
+    answer = scenario("yielded", of=ExperienceBuffer.minibatches)(
+        batches=(first, second), size=size, seed=5, epochs=epochs
     )
-    answer.part("sizes").equals(sizes)
-    answer.part("rows in the buffer").equals(5)
-    answer.part("columns to spare").equals(0)
-    answer.part("rows").equals(tuple(rows))
+    assert_equal(answer["sizes"], sizes)
+    assert_equal(answer["rows in the buffer"], 5)
+    assert_equal(answer["columns to spare"], 0)
+    assert_equal(answer["rows"], tuple(rows))
 
 
 def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[dict[str, Tensor]]:
@@ -108,11 +109,12 @@ def cut_rows(prompts: list[int], responses: list[int], first: int = 0) -> list[d
     return rows
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_minibatches_are_shuffled_by_the_generator():
     rows = readable([2] * 1_500, [3] * 1_500)
-    answer = call(scenario("order_agreement", of=ExperienceBuffer.minibatches), batches=(rows,), size=200, seed=0)
-    answer.equals(
+    answer = scenario("order_agreement", of=ExperienceBuffer.minibatches)(batches=(rows,), size=200, seed=0)
+    assert_equal(
+        answer,
         {
             "each row once": True,
             "same seed": True,
@@ -123,18 +125,14 @@ def test_minibatches_are_shuffled_by_the_generator():
             "each minibatch of neighbors": False,
             "most rows beside their neighbor": False,
             "up as often as down": True,
-        }
+        },
     )
-    answer.leaves_global_random_alone()
+    assert_leaves_global_random_alone(answer)
 
 
 @pytest.mark.parametrize("forget, scores", [(False, [0.0, 1.0, 2.0, 3.0, 4.0]), (True, [2.0, 3.0, 4.0])])
 def test_minibatches_deal_what_is_stored_now(forget, scores):
-    answer = call(
-        scenario("yielded_after_more", of=ExperienceBuffer.minibatches),
-        first=readable([2, 1], [3, 1]),
-        second=readable([1, 3, 2], [2, 4, 1], first=2),
-        forget=forget,
-        seed=7,
+    answer = scenario("yielded_after_more", of=ExperienceBuffer.minibatches)(
+        first=readable([2, 1], [3, 1]), second=readable([1, 3, 2], [2, 4, 1], first=2), forget=forget, seed=7
     )
-    answer.equals({"scores": scores, "empty before": forget})
+    assert_equal(answer, {"scores": scores, "empty before": forget})

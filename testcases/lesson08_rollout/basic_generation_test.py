@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, named_cases, reference, scenario, worth
+from testcases.harness import assert_equal, assert_leaves_global_random_alone, named_cases, reference, scenario
 from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 
@@ -39,9 +39,9 @@ OUT = -math.inf
         "top-p-1-keeps-all": ([5.0, 3.0, 2.0], {"top_p": 1.0}, [0.5, 0.3, 0.2]),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_sample_token_shares_by_hand(weights, options, shares):
-    call(scenario("shares", of=sample_token), logits=logs(weights), seed=1, **options).equals([shares])
+    assert_equal(scenario("shares", of=sample_token)(logits=logs(weights), seed=1, **options), [shares])
 
 
 @named_cases(
@@ -53,37 +53,38 @@ def test_sample_token_shares_by_hand(weights, options, shares):
         "top-p-of-what-top-k-left": ([1.0, 4.0, 2.0, 3.0], {"top_k": 2, "top_p": 0.5}, [0.0, 1.0, 0.0, 0.0]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_sample_token_cuts_in_the_right_order(weights, options, shares):
-    call(scenario("shares", of=sample_token), logits=logs(weights), seed=2, **options).equals([shares])
+    assert_equal(scenario("shares", of=sample_token)(logits=logs(weights), seed=2, **options), [shares])
 
 
 def test_sample_token_keeps_rows_apart():
     # The same two tokens at other places, and a certain one; then rows of which two and four tokens are kept.
     weights = [[2.0, 6.0, 1.0, 4.0], [6.0, 1.0, 4.0, 2.0], [0.0, 0.0, 0.0, 7.0]]
     shares = [[0.0, 0.6, 0.0, 0.4], [0.6, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]]
-    call(scenario("shares", of=sample_token), logits=logs(*weights), seed=3, top_p=0.7).equals(shares)
+    assert_equal(scenario("shares", of=sample_token)(logits=logs(*weights), seed=3, top_p=0.7), shares)
     weights, shares = [[2.0, 6.0, 1.0, 4.0], [2.0, 4.0, 2.0, 2.0]], [[0.0, 0.6, 0.0, 0.4], [0.2, 0.4, 0.2, 0.2]]
-    call(scenario("shares", of=sample_token), logits=logs(*weights), seed=3, top_k=2).equals(shares)
+    assert_equal(scenario("shares", of=sample_token)(logits=logs(*weights), seed=3, top_k=2), shares)
 
 
 def test_sample_token_draws_each_row_from_the_generator():
-    answer = call(scenario("agreement", of=sample_token), logits=UNEVEN[:1], seed=0)
-    answer.equals(
+    answer = scenario("agreement", of=sample_token)(logits=UNEVEN[:1], seed=0)
+    assert_equal(
+        answer,
         {
             "same seed": True,
             "same generator once more": False,
             "other seed": False,
             "always the same for one row": False,
-        }
+        },
     )
-    answer.leaves_global_random_alone()
+    assert_leaves_global_random_alone(answer)
 
 
 def test_sample_token_gives_one_number_for_each_row():
     # Rows of one token each but the last: (4,) int64
-    call(sample_token, [[0.0, OUT, OUT], [OUT, OUT, 0.0], [OUT, 5.0, OUT], [OUT, OUT, -1e30]]).equals([0, 2, 1, 2])
-    call(sample_token, torch.tensor([[0.5, 3.0, 1.0]]), 1.0, 1).equals([1])
+    assert_equal(sample_token([[0.0, OUT, OUT], [OUT, OUT, 0.0], [OUT, 5.0, OUT], [OUT, OUT, -1e30]]), [0, 2, 1, 2])
+    assert_equal(sample_token(torch.tensor([[0.5, 3.0, 1.0]]), 1.0, 1), [1])
 
 
 # generate: at each step the script's token has this probability, the four others share the rest
@@ -169,34 +170,34 @@ FED_TO_POLICY = scenario("fed_to_policy", of=generate)
         "all-stop-at-once": ([[1, 2, 2], [1, 3, 3]], (1,), 0, [[1], [1]], [[T], [T]]),
     },
 )
-@worth(5)
+@pytest.mark.points(5)
 def test_generate_by_hand(rows, stops, pad, responses, mask):
     options = {"max_new_tokens": len(rows[0]), "stop_token_ids": stops, "pad_token_id": pad, "top_k": 1}
-    answer = call(SCRIPTED, script=script(*rows), input_ids=PROMPTS, **options)
-    answer.equals(responses=responses, log_probs=log_probs_of(mask), mask=mask)
+    answer = SCRIPTED(script=script(*rows), input_ids=PROMPTS, **options)
+    assert_equal(answer, responses=responses, log_probs=log_probs_of(mask), mask=mask)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
 def test_generate_log_probs_are_tempered_but_not_cut(temperature):
     # top_k = 1 leaves one token; the log-probability is still that of the whole tempered distribution.
     rows = [2, 3, 1, 4], [3, 1, 4, 2]
-    answer = call(SCRIPTED, script=script(*rows), input_ids=PROMPTS, **FOUR_TOKENS, temperature=temperature)
-    answer.part("log_probs").equals(log_probs_of([[T, T, T], [T, T, F]], temperature))
+    answer = SCRIPTED(script=script(*rows), input_ids=PROMPTS, **FOUR_TOKENS, temperature=temperature)
+    assert_equal(answer.log_probs, log_probs_of([[T, T, T], [T, T, F]], temperature))
 
 
 @pytest.mark.parametrize("max_new_tokens", [1, 2, 4])
 def test_generate_writes_no_more_than_max_new_tokens(max_new_tokens):
     rows, options = ([2, 3, 2, 4], [3, 3, 4, 2]), {**FOUR_TOKENS, "max_new_tokens": max_new_tokens}
-    answer = call(SCRIPTED, script=script(*rows), input_ids=PROMPTS, **options)
-    answer.part("responses").equals([row[:max_new_tokens] for row in rows])
+    answer = SCRIPTED(script=script(*rows), input_ids=PROMPTS, **options)
+    assert_equal(answer.responses, [row[:max_new_tokens] for row in rows])
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_generate_samples_from_the_policy():
-    answer = call(scenario("sampled_shares", of=generate), table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
-    answer.part("shares").equals([[0.0, 0.4, 0.0, 0.6], [0.2, 0.2, 0.3, 0.3]])
+    answer = scenario("sampled_shares", of=generate)(table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
+    assert_equal(answer["shares"], [[0.0, 0.4, 0.0, 0.6], [0.2, 0.2, 0.3, 0.3]])
     half = math.log(0.5)
-    answer.part("log_probs").equals([[0.0, math.log(0.4), 0.0, math.log(0.6)], [half, half, half, half]])
+    assert_equal(answer["log_probs"], [[0.0, math.log(0.4), 0.0, math.log(0.6)], [half, half, half, half]])
 
 
 @named_cases(
@@ -210,17 +211,18 @@ def test_generate_samples_from_the_policy():
 )
 def test_generate_hands_its_options_to_the_sampler(weights, options, shares, probabilities):
     table = logs(weights).expand(4, 4).clone()
-    answer = call(scenario("sampled_shares", of=generate), table=table, prompt=2, max_new_tokens=1, seed=2, **options)
-    answer.equals({"shares": [shares], "log_probs": [[math.log(p) for p in probabilities]]})
+    answer = scenario("sampled_shares", of=generate)(table=table, prompt=2, max_new_tokens=1, seed=2, **options)
+    assert_equal(answer, {"shares": [shares], "log_probs": [[math.log(p) for p in probabilities]]})
 
 
 def test_generate_draws_from_the_generator():
-    answer = call(scenario("generate_agreement", of=generate), table=UNEVEN, seed=0)
-    answer.equals({"same seed": True, "same generator once more": False, "other seed": False})
-    answer.leaves_global_random_alone()
+    answer = scenario("generate_agreement", of=generate)(table=UNEVEN, seed=0)
+    assert_equal(answer, {"same seed": True, "same generator once more": False, "other seed": False})
+    assert_leaves_global_random_alone(answer)
     # Without one, torch.manual_seed decides.
-    call(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN).equals(
-        {"same seed": True, "other seed": False}
+    assert_equal(
+        scenario("generate_agreement_without_generator", of=generate)(table=UNEVEN),
+        {"same seed": True, "other seed": False},
     )
 
 
@@ -232,24 +234,24 @@ def test_generate_draws_from_the_generator():
         "one-pass-for-one-token": ([[1, 1, 1, 1], [1, 1, 1, 1]], [3]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_generate_uses_the_cache(rows, columns):
     prompts = {"input_ids": [[0, 2, 3], [2, 3, 4]], "attention_mask": [[F, T, T], [T, T, T]]}
-    answer = call(FED_TO_POLICY, script=script(*rows), **prompts, **FOUR_TOKENS)
-    answer.part("columns fed in each call").equals(columns)
-    answer.part("cache passed on").equals(True)
-    answer.part("mask wider than the text can get").equals(False)
+    answer = FED_TO_POLICY(script=script(*rows), **prompts, **FOUR_TOKENS)
+    assert_equal(answer["columns fed in each call"], columns)
+    assert_equal(answer["cache passed on"], True)
+    assert_equal(answer["mask wider than the text can get"], False)
     if columns == [3, 1, 1, 1]:
-        answer.part("tokens fed after the prompt").equals([[2, 3, 4], [3, 4, 2]])
+        assert_equal(answer["tokens fed after the prompt"], [[2, 3, 4], [3, 4, 2]])
 
 
 def test_generate_runs_without_dropout_and_without_gradient():
     prompt = {"input_ids": [[2, 3, 4]], "attention_mask": [[T, T, T]]}
-    answer = call(FED_TO_POLICY, script=script([2, 3, 4, 2]), **prompt, **FOUR_TOKENS)
-    answer.part("in train mode").equals(False)
-    answer.part("with gradient").equals(False)
-    answer.part("can be used for training").equals(True)
-    answer.part("attributes and config as before").equals(True)
+    answer = FED_TO_POLICY(script=script([2, 3, 4, 2]), **prompt, **FOUR_TOKENS)
+    assert_equal(answer["in train mode"], False)
+    assert_equal(answer["with gradient"], False)
+    assert_equal(answer["can be used for training"], True)
+    assert_equal(answer["attributes and config as before"], True)
 
 
 @named_cases(
@@ -262,14 +264,14 @@ def test_generate_runs_without_dropout_and_without_gradient():
 )
 def test_generate_restores_the_mode(training):
     rows, after = ([2, 3, 1, 4], [3, 1, 4, 2]), scenario("mode_after", of=generate)
-    call(after, script=script(*rows), input_ids=PROMPTS, training=training, **FOUR_TOKENS).equals(training)
+    assert_equal(after(script=script(*rows), input_ids=PROMPTS, training=training, **FOUR_TOKENS), training)
 
 
 RAGGED_PROMPTS = [[0, 0, 0, 5], [0, 7, 3, 2], [4, 6, 8, 9]]
 RAGGED_MASK = [[F, F, F, T], [F, T, T, T], [T, T, T, T]]
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_generate_does_not_see_the_padding():
     # The model has absolute positions, as GPT-2 has. Each row has to come out as it would alone, without any padding.
     options = {"max_new_tokens": 5, "stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1, "temperature": 0.8}
@@ -277,8 +279,9 @@ def test_generate_does_not_see_the_padding():
     for prompt, mask in zip(RAGGED_PROMPTS, RAGGED_MASK, strict=True):
         text = [token for token, real in zip(prompt, mask, strict=True) if real]
         alone.append(reference(writes, model=1, input_ids=[text], attention_mask=[[True] * len(text)], **options))
-    answer = call(writes, model=1, input_ids=RAGGED_PROMPTS, attention_mask=RAGGED_MASK, **options)
-    answer.equals(
+    answer = writes(model=1, input_ids=RAGGED_PROMPTS, attention_mask=RAGGED_MASK, **options)
+    assert_equal(
+        answer,
         responses=torch.cat([responses for responses, _, _ in alone]),
         log_probs=torch.cat([log_probs for _, log_probs, _ in alone]),
     )

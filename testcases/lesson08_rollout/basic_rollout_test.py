@@ -2,9 +2,10 @@
 
 import math
 
+import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import assert_equal, named_cases, scenario
 from testcases.lesson08_rollout.examples import CASE, LOG2, PER_BIT, logs
 from tutorial.lesson08_rollout import evaluate_responses
 
@@ -12,15 +13,16 @@ T, F = True, False
 
 
 def evaluated(**changed: object) -> object:
-    return call(scenario("evaluated", of=evaluate_responses), **{**CASE, **changed})
+    return scenario("evaluated", of=evaluate_responses)(**{**CASE, **changed})
 
 
-@worth(3)
+@pytest.mark.points(3)
 def test_evaluate_responses_by_hand():
     # Reference: 1/2, 1/4 and 1/2, so -1, -2 and -1 bits. k1 in bits: -2 + 1 = -1, -1 + 2 = 1, -3 + 1 = -2.
     # Rewards: +0.5, -0.5 + 4 = 3.5; +1 - 2 = -1. Values: V after 2 is 1, after 3 is 2; after 4 is 4.
     # delta 3.5 - 2 = 1.5, 0.5 + 0.5 * 2 - 1 = 0.5; advantages 0.5 + 1.5 / 4 = 0.875. Second row: -1 - 4 = -5.
-    evaluated().equals(
+    assert_equal(
+        evaluated(),
         {
             "input_ids": [[0, 2, 3, 1, 0], [3, 4, 1, 0, 0]],
             "attention_mask": [[F, T, T, T, F], [T, T, T, F, F]],
@@ -33,7 +35,7 @@ def test_evaluate_responses_by_hand():
             "advantages": [[0.875, 1.5, 0.0], [-5.0, 0.0, 0.0]],
             "returns": [[1.875, 3.5, 0.0], [-1.0, 0.0, 0.0]],
             "sampler_log_probs": [[-2 * LOG2, -LOG2, 0.0], [-3 * LOG2, 0.0, 0.0]],
-        }
+        },
     )
 
 
@@ -60,46 +62,46 @@ def test_evaluate_responses_by_hand():
         ),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_evaluate_responses_makes_the_rewards(changed, rewards):
     answer = evaluated(**changed)
-    answer.part("rewards").equals(rewards)
-    answer.part("scores").equals(changed.get("scores", [4.0, -2.0]))
+    assert_equal(answer["rewards"], rewards)
+    assert_equal(answer["scores"], changed.get("scores", [4.0, -2.0]))
 
 
 def test_evaluate_responses_tempers_the_reference():
     # T = 0.5 squares the weights 2, 1, 1 to 4, 1, 1: 2/3, 1/6 and 2/3
     answer = evaluated(temperature=0.5)
     high, low = math.log(2 / 3), math.log(1 / 6)
-    answer.part("ref_log_probs").equals([[high, low, 0.0], [high, 0.0, 0.0]])
-    answer.part("log_probs").equals(CASE["log_probs"])
+    assert_equal(answer["ref_log_probs"], [[high, low, 0.0], [high, 0.0, 0.0]])
+    assert_equal(answer["log_probs"], CASE["log_probs"])
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
     # Rewards 0.5, 3.5, -1: mean 1, squares of the differences 0.25 + 6.25 + 4 = 10.5, variance 5.25
     scale = (5.25 + 1e-8) ** -0.5
     first, last, other = 1 - 0.5 * scale, 1 + 2.5 * scale, 1 - 2 * scale
     answer = evaluated(whiten_rewards=True)
-    answer.part("rewards").equals([[first, last, 0.0], [other, 0.0, 0.0]])
+    assert_equal(answer["rewards"], [[first, last, 0.0], [other, 0.0, 0.0]])
     # delta: last - 2 and first + 0.5 * 2 - 1 = first
-    answer.part("advantages").equals([[first + (last - 2) / 4, last - 2, 0.0], [other - 4, 0.0, 0.0]])
-    answer.part("returns").equals([[1 + first + (last - 2) / 4, last, 0.0], [other, 0.0, 0.0]])
-    answer.part("scores").equals([4.0, -2.0])
+    assert_equal(answer["advantages"], [[first + (last - 2) / 4, last - 2, 0.0], [other - 4, 0.0, 0.0]])
+    assert_equal(answer["returns"], [[1 + first + (last - 2) / 4, last, 0.0], [other, 0.0, 0.0]])
+    assert_equal(answer["scores"], [4.0, -2.0])
 
 
 def test_evaluate_responses_where_gamma_and_lam_differ():
     # delta 1.5 and 0.5; 0.5 + 0.5 * 0.8 * 1.5 = 1.1
-    evaluated(lam=0.8).part("advantages").equals([[1.1, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    assert_equal(evaluated(lam=0.8)["advantages"], [[1.1, 1.5, 0.0], [-5.0, 0.0, 0.0]])
     # delta 1.5 and 0.5 + 0.8 * 2 - 1 = 1.1; 1.1 + 0.8 * 0.5 * 1.5 = 1.7
-    evaluated(gamma=0.8).part("advantages").equals([[1.7, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    assert_equal(evaluated(gamma=0.8)["advantages"], [[1.7, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
     # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5 = 2.925
     plain = {name: value for name, value in CASE.items() if name not in ("gamma", "lam")}
-    answer = call(scenario("evaluated", of=evaluate_responses), **plain)
-    answer.part("advantages").equals([[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+    answer = scenario("evaluated", of=evaluate_responses)(**plain)
+    assert_equal(answer["advantages"], [[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 @named_cases(
@@ -111,17 +113,13 @@ def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
     },
 )
 def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mask, pad):
-    answer = call(
-        scenario("seen_by_score", of=evaluate_responses),
-        input_ids=[[pad, 2], [3, 4]],
-        attention_mask=[[F, T], [T, T]],
-        responses=responses,
-        mask=mask,
-        pad_token_id=pad,
+    answer = scenario("seen_by_score", of=evaluate_responses)(
+        input_ids=[[pad, 2], [3, 4]], attention_mask=[[F, T], [T, T]], responses=responses, mask=mask, pad_token_id=pad
     )
     text = torch.tensor([[pad, 2, *responses[0]], [3, 4, *responses[1]]])
     visible = torch.tensor([[F, T, *mask[0]], [T, T, *mask[1]]])
-    answer.equals(
+    assert_equal(
+        answer,
         {
             "times asked": 1,
             "input_ids": text,
@@ -132,23 +130,23 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
             "mode of the reference as before": True,
             "attributes as before": True,
             "can be used for training": True,
-        }
+        },
     )
 
 
 @named_cases("training", {"mixed": [True, True, False, True], "mostly-eval": [False, False, True, False]})
 def test_evaluate_responses_restores_the_modes_after_an_error(training):
-    answer = call(scenario("modes_after_an_error", of=evaluate_responses), who="critic", training=training)
-    answer.equals(training)
+    answer = scenario("modes_after_an_error", of=evaluate_responses)(who="critic", training=training)
+    assert_equal(answer, training)
 
 
 def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
     # The base gives 1/2 and 1/4 where the adapted policy gives 1/4 and 1/2.
-    answer = call(
-        scenario("evaluated_by_its_own_base", of=evaluate_responses),
+    answer = scenario("evaluated_by_its_own_base", of=evaluate_responses)(
         input_ids=[[2]],
         responses=[[3, 1]],
         table=logs(*[[1.0, 2.0, 0.0, 1.0]] * 4),
         base=logs(*[[1.0, 1.0, 0.0, 2.0]] * 4),
     )
-    answer.equals(ref_log_probs=[[-LOG2, -2 * LOG2]], values=[[0.0, 0.0]]).part("adapter on").equals(True)
+    assert_equal(answer, ref_log_probs=[[-LOG2, -2 * LOG2]], values=[[0.0, 0.0]])
+    assert_equal(answer["adapter on"], True)

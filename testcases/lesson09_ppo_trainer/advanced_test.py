@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.harness import call, examples_of, named_cases, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_leaves_global_random_alone,
+    examples_of,
+    named_cases,
+    scenario,
+)
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
@@ -24,15 +31,16 @@ RESUMED = scenario("resumed_of", of=PPOTrainer.load_checkpoint)
 CLIPPED_BY_HAND = 1e-5
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_optimizer_step_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.optimizer_step):
-        answer.matches_reference(atol=CLIPPED_BY_HAND)
+        assert_equals_reference(answer, atol=CLIPPED_BY_HAND)
 
 
 def test_training_step_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.training_step):
-        answer.leaves_global_random_alone().matches_reference(atol=CLIPPED_BY_HAND)
+        assert_leaves_global_random_alone(answer)
+        assert_equals_reference(answer, atol=CLIPPED_BY_HAND)
 
 
 def batch(padding: int = 0) -> dict[str, Any]:
@@ -81,59 +89,59 @@ def slow_loss(rows: tuple[int, ...], data: dict[str, Any]) -> float:
     return (policy + NUMBERS["value_coef"] * value - NUMBERS["entropy_coef"] * entropy) / count
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_compute_loss_is_the_mean_over_tokens():
-    call(LOSS, **TABLES, **batch(), **NUMBERS).part("loss").equals(slow_loss((0, 1, 2), batch()))
+    answer = LOSS(**TABLES, **batch(), **NUMBERS)
+    assert_equal(answer["loss"], slow_loss((0, 1, 2), batch()))
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])
 def test_compute_loss_of_one_row_is_that_of_its_tokens(row):
     one = {name: tensor[row : row + 1] for name, tensor in batch().items()}
-    answer = call(LOSS, **TABLES, **one, **NUMBERS)
-    answer.part("loss").equals(slow_loss((row,), batch()))
-    answer.matches_reference()
+    answer = LOSS(**TABLES, **one, **NUMBERS)
+    assert_equal(answer["loss"], slow_loss((row,), batch()))
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("padding", [1, 3])
 def test_compute_loss_does_not_depend_on_the_padding(padding):
-    answer = call(LOSS, **TABLES, **batch(padding), **NUMBERS)
-    answer.part("loss").equals(slow_loss((0, 1, 2), batch()))
-    answer.matches_reference()
+    answer = LOSS(**TABLES, **batch(padding), **NUMBERS)
+    assert_equal(answer["loss"], slow_loss((0, 1, 2), batch()))
+    assert_equals_reference(answer)
 
 
 def test_compute_loss_gradient_is_the_slope_of_the_loss():
     # A small move along one weight changes the loss by the gradient times the move.
-    answer = call(LOSS, **TABLES, **batch(), **NUMBERS)
+    answer = LOSS(**TABLES, **batch(), **NUMBERS)
     for table, index in (("actor", (2, 3)), ("actor", (4, 1)), ("critic", (4,))):
         moved = {**TABLES, table: TABLES[table].clone()}
         moved[table][index] += 1e-6
-        rise = (call(LOSS, **moved, **batch(), **NUMBERS).value["loss"] - answer.value["loss"]).item() / 1e-6
-        answer.satisfies(
-            lambda got, name=f"{table}_gradient", at=index, wanted=rise: abs(got[name][at].item() - wanted) < 1e-5,
-            f"{table}_gradient[{', '.join(map(str, index))}] of {rise:.6f}, measured by moving the weight",
+        rise = (LOSS(**moved, **batch(), **NUMBERS)["loss"] - answer["loss"]).item() / 1e-6
+        assert abs(answer[f"{table}_gradient"][index].item() - rise) < 1e-5, (
+            f"{table}_gradient[{', '.join(map(str, index))}] of {rise:.6f}, measured by moving the weight"
         )
-    answer.matches_reference()
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, None])
 @pytest.mark.parametrize("norm", [0.1, 1000.0])
-@worth(3)
+@pytest.mark.points(3)
 def test_optimizer_step_on_real_losses_does_not_depend_on_the_microbatches(size, norm):
     tables = {name: TABLES[name] for name in ("actor", "critic")}
     options = {**NUMBERS, "learning_rate": 0.3, "adam_epsilon": 0.2, "max_grad_norm": norm}
-    whole = call(STEP, **tables, **batch(), **options).value
-    answer = call(STEP, **tables, **batch(), **options, micro_batch_size=size)
+    whole = STEP(**tables, **batch(), **options)
+    answer = STEP(**tables, **batch(), **options, micro_batch_size=size)
     for name in whole:
-        answer.part(name).equals(whole[name], atol=1e-6)  # shares of tokens may be float32
-    answer.matches_reference(atol=CLIPPED_BY_HAND)
+        assert_equal(answer[name], whole[name], atol=1e-6)  # shares of tokens may be float32
+    assert_equals_reference(answer, atol=CLIPPED_BY_HAND)
 
 
 def test_optimizer_step_on_a_broken_loss_moves_nothing():
     broken = batch()
     broken["log_probs"] = broken["log_probs"].clone()
     broken["log_probs"][1, 0] = math.nan
-    answer = call(STEP, actor=TABLES["actor"], critic=TABLES["critic"], **broken, **NUMBERS)
-    answer.equals(actor=TABLES["actor"], critic=TABLES["critic"], skipped_share=1.0, grad_norm=0.0)
+    answer = STEP(actor=TABLES["actor"], critic=TABLES["critic"], **broken, **NUMBERS)
+    assert_equal(answer, actor=TABLES["actor"], critic=TABLES["critic"], skipped_share=1.0, grad_norm=0.0)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (5,), (2, 3), (3, 1, 4)], ids=str)
@@ -141,7 +149,7 @@ def test_optimizer_step_on_a_broken_loss_moves_nothing():
 def test_optimize_of_any_buffer(sizes, seed):
     script = {"approx_kl": normal(9).abs(), "ratio_max": normal(9, seed=2), "policy_loss": normal(9, seed=3)}
     settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": max(2, sum(sizes)), "seed": seed}
-    call(EPOCHS, sizes=sizes, **script, **settings).matches_reference()
+    assert_equals_reference(EPOCHS(sizes=sizes, **script, **settings))
 
 
 WORLD = {
@@ -165,11 +173,11 @@ WORLD = {
 def test_training_step_at_a_learning_rate_of_0_keeps_every_ratio_at_1(size, temperature):
     # Left-padded prompts of several lengths, absolute positions, a temperature, microbatches: whatever is recomputed
     # in another way than it was sampled shows here.
-    answer = call(UPDATES, **WORLD, learning_rate=1e-200, temperature=temperature, micro_batch_size=size, updates=2)
+    answer = UPDATES(**WORLD, learning_rate=1e-200, temperature=temperature, micro_batch_size=size, updates=2)
     for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
-        answer.part(name).equals([1.0, 1.0], atol=1e-9)
-    answer.part("approx_kl").equals([0.0, 0.0], atol=1e-9)
-    answer.matches_reference()
+        assert_equal(answer[name], [1.0, 1.0], atol=1e-9)
+    assert_equal(answer["approx_kl"], [0.0, 0.0], atol=1e-9)
+    assert_equals_reference(answer)
 
 
 @named_cases(
@@ -183,53 +191,54 @@ def test_training_step_at_a_learning_rate_of_0_keeps_every_ratio_at_1(size, temp
     },
 )
 def test_training_step_of_a_whole_run(settings):
-    answer = call(UPDATES, **WORLD, learning_rate=0.3, updates=3, **settings)
-    answer.matches_reference(atol=CLIPPED_BY_HAND)
+    answer = UPDATES(**WORLD, learning_rate=0.3, updates=3, **settings)
+    assert_equals_reference(answer, atol=CLIPPED_BY_HAND)
 
 
 @pytest.mark.parametrize("available, size", [(1, 2), (2, 5), (7, 3)])
 def test_train_with_any_number_of_prompts(available, size):
     settings = {"batch_size": size, "num_minibatches": 1, "num_updates": 4, "seed": 2}
-    call(RUN, available=available, **settings).matches_reference()
+    assert_equals_reference(RUN(available=available, **settings))
 
 
 def test_train_closes_tensorboard_in_any_case():
     settings = {"available": 3, "batch_size": 2, "num_minibatches": 1, "num_updates": 4, "log": True}
     for stop in (None, 2):
-        answer = call(RUN, **settings, stop_after=stop)
-        answer.satisfies(lambda got: got["tensorboard"][-1] == "closed", "a writer that is closed, or its end is lost")
+        answer = RUN(**settings, stop_after=stop)
+        assert answer["tensorboard"][-1] == "closed", "a writer that is closed, or its end is lost"
 
 
 def test_save_checkpoint_says_when_the_folder_cannot_be():
-    call(SAVED, marks=(1.0,), in_the_way=True).matches_reference()
+    with pytest.raises(FileExistsError):
+        SAVED(marks=(1.0,), in_the_way=True)
 
 
 @pytest.mark.parametrize("content", ["nothing", "unfinished"])
 def test_load_checkpoint_takes_no_half_written_file(content):
-    call(LOADED, mark=1.0, content=content).raises(FileNotFoundError, mentions=["trainer.pt"])
+    with pytest.raises(FileNotFoundError, match=r"trainer\.pt"):
+        LOADED(mark=1.0, content=content)
 
 
 def test_load_checkpoint_explains_another_shape():
-    call(LOADED, mark=1.0, content="5 wide").raises(ValueError, mentions=["shape"])
+    with pytest.raises(ValueError, match="shape"):
+        LOADED(mark=1.0, content="5 wide")
 
 
 def test_load_checkpoint_refuses_models_with_other_parts():
-    call(LOADED, mark=1.0, content="of a policy with places").raises(ValueError)
+    with pytest.raises(ValueError):
+        LOADED(mark=1.0, content="of a policy with places")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_load_checkpoint_makes_the_resumed_run_equal_the_undisturbed_one():
     tables = {name: WORLD[name] for name in ("actor", "critic", "reference", "reward")}
     settings = {name: value for name, value in WORLD.items() if name not in (*tables, "places", "prompts")}
     settings |= {"learning_rate": 0.2, "kl_target": 0.5, "kl_horizon": 30, "num_updates": 5}
-    answer = call(RESUMED, tables=tables, prompts=((2,), (3,), (4,), (2, 2)), saved_after=(1, 3), **settings)
-    answer.matches_reference(atol=CLIPPED_BY_HAND)
+    answer = RESUMED(tables=tables, prompts=((2,), (3,), (4,), (2, 2)), saved_after=(1, 3), **settings)
+    assert_equals_reference(answer, atol=CLIPPED_BY_HAND)
     for name in ("actor", "critic", "momentum", "coefficient", "history", "next_draw_sampling", "prompts_waiting"):
-        answer.satisfies(
-            lambda got, name=name: all(
-                str(got[f"{run}_{name}"]) == str(got[f"undisturbed_{name}"])
-                and bool(torch.as_tensor(got[f"{run}_{name}"] == got[f"undisturbed_{name}"]).all())
-                for run in ("resumed_after_1", "resumed_after_3")
-            ),
-            "a resumed run with the very numbers of the undisturbed one, to the last bit",
-        )
+        assert all(
+            str(answer[f"{run}_{name}"]) == str(answer[f"undisturbed_{name}"])
+            and bool(torch.as_tensor(answer[f"{run}_{name}"] == answer[f"undisturbed_{name}"]).all())
+            for run in ("resumed_after_1", "resumed_after_3")
+        ), "a resumed run with the very numbers of the undisturbed one, to the last bit"

@@ -8,7 +8,13 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_leaves_global_random_alone,
+    named_cases,
+    scenario,
+)
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NAN = math.nan
@@ -55,10 +61,11 @@ VALUE_SLOPE = torch.tensor([0.0, 0.0, -0.5 / 3, 1 / 3], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("value_coef, entropy_coef", [(0.5, 0.0), (0.0, 0.25), (2.0, 0.125)])
-@worth(2)
+@pytest.mark.points(2)
 def test_compute_loss_by_hand(value_coef, entropy_coef):
-    answer = call(LOSS, **BATCH, **EPSILONS, value_coef=value_coef, entropy_coef=entropy_coef)
-    answer.equals(
+    answer = LOSS(**BATCH, **EPSILONS, value_coef=value_coef, entropy_coef=entropy_coef)
+    assert_equal(
+        answer,
         loss=POLICY_LOSS + value_coef * VALUE_LOSS - entropy_coef * ENTROPY,
         actor_gradient=POLICY_SLOPE - entropy_coef * ENTROPY_SLOPE,
         critic_gradient=value_coef * VALUE_SLOPE,
@@ -69,8 +76,9 @@ def test_compute_loss_by_hand(value_coef, entropy_coef):
 @named_cases("clip_epsilon", {"one-for-both-sides": 0.25, "a-pair": (2.0, 0.25)})
 def test_compute_loss_statistics(clip_epsilon):
     # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped, in both losses.
-    answer = call(LOSS, **{**BATCH, **EPSILONS, "clip_epsilon": clip_epsilon}, entropy_coef=0.5)
-    answer.equals(
+    answer = LOSS(**{**BATCH, **EPSILONS, "clip_epsilon": clip_epsilon}, entropy_coef=0.5)
+    assert_equal(
+        answer,
         policy_loss=POLICY_LOSS,
         value_loss=VALUE_LOSS,
         entropy=ENTROPY,
@@ -86,15 +94,16 @@ def test_compute_loss_statistics_are_those_of_the_interval():
     # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
     # With value_clip_epsilon 2.5 the values are clipped to 0.5, 2, 2.5: larger squares 1.5^2, 1, 1.
     wide = {"clip_epsilon": 1.5, "value_clip_epsilon": 2.5, "values": [[-2.0, 2.0], [5.0, 0.0]]}
-    answer = call(LOSS, **{**BATCH, **wide}, value_coef=0.0)
-    answer.equals(loss=-0.5 / 3, policy_loss=-0.5 / 3, value_loss=4.25 / 6, clip_fraction=0.0, ratio_max=2.0)
+    answer = LOSS(**{**BATCH, **wide}, value_coef=0.0)
+    assert_equal(answer, loss=-0.5 / 3, policy_loss=-0.5 / 3, value_loss=4.25 / 6, clip_fraction=0.0, ratio_max=2.0)
 
 
 def test_compute_loss_uses_the_temperature():
     # Twice the logits at temperature 2 are the same distribution; the gradient by the logits is half as large.
     batch = {**BATCH, "actor": 2 * BATCH["actor"]}
-    answer = call(LOSS, **batch, **EPSILONS, temperature=2.0, value_coef=0.5, entropy_coef=0.5)
-    answer.equals(
+    answer = LOSS(**batch, **EPSILONS, temperature=2.0, value_coef=0.5, entropy_coef=0.5)
+    assert_equal(
+        answer,
         loss=POLICY_LOSS + 0.5 * VALUE_LOSS - 0.5 * ENTROPY,
         actor_gradient=(POLICY_SLOPE - 0.5 * ENTROPY_SLOPE) / 2,
         critic_gradient=0.5 * VALUE_SLOPE,
@@ -108,8 +117,9 @@ def test_compute_loss_ignores_what_stands_under_the_mask():
         name: torch.tensor(BATCH[name], dtype=torch.float64).masked_fill(~torch.tensor(BATCH["mask"]), NAN)
         for name in ("log_probs", "advantages", "values", "returns")
     }
-    answer = call(LOSS, **{**BATCH, **hidden}, **EPSILONS, value_coef=0.5, entropy_coef=0.5)
-    answer.equals(
+    answer = LOSS(**{**BATCH, **hidden}, **EPSILONS, value_coef=0.5, entropy_coef=0.5)
+    assert_equal(
+        answer,
         loss=POLICY_LOSS + 0.5 * VALUE_LOSS - 0.5 * ENTROPY,
         actor_gradient=POLICY_SLOPE - 0.5 * ENTROPY_SLOPE,
         critic_gradient=0.5 * VALUE_SLOPE,
@@ -118,8 +128,8 @@ def test_compute_loss_ignores_what_stands_under_the_mask():
 
 def test_compute_loss_with_the_defaults():
     # value_coef 0.1, entropy_coef 0; both epsilons 0.2: min(2, 1.2) + min(0.5, 0.8) - 2 = -0.3; clipped value 0.7, 1.8
-    answer = call(LOSS, **BATCH)
-    answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, policy_loss=0.1, value_loss=(1.3**2 + 1 + 0.25) / 6)
+    answer = LOSS(**BATCH)
+    assert_equal(answer, loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, policy_loss=0.1, value_loss=(1.3**2 + 1 + 0.25) / 6)
 
 
 @named_cases(
@@ -132,16 +142,16 @@ def test_compute_loss_with_the_defaults():
 def test_compute_loss_before_the_first_step_is_the_mean_advantage(advantages, loss):
     # Where nothing has moved every ratio is 1: the loss is minus the mean advantage, the same for any clip_epsilon.
     old = {"log_probs": [[-LN2, -2 * LN2], [-LN2, 0.0]], "advantages": advantages}
-    answer = call(LOSS, **{**BATCH, **old}, value_coef=0.0)
-    answer.equals(loss=loss, policy_loss=loss, ratio_mean=1.0, ratio_max=1.0, approx_kl=0.0, clip_fraction=0.0)
+    answer = LOSS(**{**BATCH, **old}, value_coef=0.0)
+    assert_equal(answer, loss=loss, policy_loss=loss, ratio_mean=1.0, ratio_max=1.0, approx_kl=0.0, clip_fraction=0.0)
 
 
 def test_compute_loss_goes_through_the_wrapped_model():
     # On several processes the wrapper averages the gradients: a pass of the model inside it would leave each alone.
-    answer = call(WRAPPED, **BATCH)
-    answer.equals(loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
+    answer = WRAPPED(**BATCH)
+    assert_equal(answer, loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
     # Gradient checkpointing of a real model works in training mode only.
-    answer.equals(parts_in_training_mode=3, parts_in_training_mode_in_the_pass=[3])
+    assert_equal(answer, parts_in_training_mode=3, parts_in_training_mode_in_the_pass=[3])
 
 
 # Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).
@@ -159,15 +169,14 @@ MICROBATCHES = named_cases("size", {"one-microbatch": None, "row-by-row": 1, "of
 
 
 @MICROBATCHES
-@worth(3)
+@pytest.mark.points(3)
 def test_optimizer_step_does_not_depend_on_the_microbatches(size):
-    answer = call(STEPS, **SLOPES, ratios=[CALM], micro_batch_size=size, **ADAM)
-    answer.equals(actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
-    answer.satisfies(
-        lambda got: got["microbatches"] == ([[0], [1]] if size == 1 else [[0, 1]]),
-        f"microbatches of {size or 'all'} rows, each row in exactly one",
+    answer = STEPS(**SLOPES, ratios=[CALM], micro_batch_size=size, **ADAM)
+    assert_equal(answer, actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
+    assert answer["microbatches"] == ([[0], [1]] if size == 1 else [[0, 1]]), (
+        f"microbatches of {size or 'all'} rows, each row in exactly one"
     )
-    answer.satisfies(lambda got: got["one_at_a_time"], "a backward pass of each loss before the next one is computed")
+    assert answer["one_at_a_time"], "a backward pass of each loss before the next one is computed"
 
 
 @named_cases("length", {"of-one-token": 1, "of-three-tokens": 3})
@@ -176,15 +185,14 @@ def test_optimizer_step_of_one_row(length, size):
     # As many minibatches as rows. Slope 6 / length, so 6, or 2, and -1: -g / (|g| + 1)
     slopes = {"actor_slopes": [[6.0] + [0.0] * (length - 1)], "critic_slopes": [[-1.0] * length]}
     options = {"mask": [[YES] * length], "ratios": [torch.ones(1, length).double()], "micro_batch_size": size}
-    answer = call(STEPS, **slopes, **options, **ADAM)
+    answer = STEPS(**slopes, **options, **ADAM)
     slope = 6 / length
-    answer.equals(actor=[-slope / (slope + 1)], critic=[0.5], skipped_share=[0.0])
+    assert_equal(answer, actor=[-slope / (slope + 1)], critic=[0.5], skipped_share=[0.0])
 
 
 def test_optimizer_step_with_a_smaller_last_microbatch():
     # Three rows of 1, 2 and 1 tokens in microbatches of 2: means 2/3 * 3/4 + 6 * 1/4 = 2, so -2/3; the critic -1: +1/2
-    answer = call(
-        STEPS,
+    answer = STEPS(
         actor_slopes=[[2.0, NAN], [0.0, 0.0], [6.0, NAN]],
         critic_slopes=[[-1.0, NAN], [-1.0, -1.0], [-1.0, NAN]],
         mask=[[YES, NO], [YES, YES], [YES, NO]],
@@ -192,32 +200,32 @@ def test_optimizer_step_with_a_smaller_last_microbatch():
         micro_batch_size=2,
         **ADAM,
     )
-    answer.equals(actor=[-2 / 3], critic=[0.5])
-    answer.satisfies(lambda got: got["microbatches"] == [[0, 1], [2]], "microbatches of rows 0 1 and 2")
+    assert_equal(answer, actor=[-2 / 3], critic=[0.5])
+    assert answer["microbatches"] == [[0, 1], [2]], "microbatches of rows 0 1 and 2"
 
 
 @MICROBATCHES
 def test_optimizer_step_reports_the_whole_minibatch(size):
     # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
     ratios = torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()
-    answer = call(STEPS, **SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
-    answer.equals(policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
+    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
+    assert_equal(answer, policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
 
 
 @MICROBATCHES
-@worth(2)
+@pytest.mark.points(2)
 def test_optimizer_step_clips_the_norm_of_all_gradients(size):
     # Gradients 3 and -4: norm 5, clipped to 1.25: 0.75 and -1, together for both models. torch adds 1e-6 to the norm.
     slopes = {"actor_slopes": [[12.0, NAN, NAN], [0.0] * 3], "critic_slopes": [[-4.0, NAN, NAN], [-4.0] * 3]}
     options = {"ratios": [CALM], "micro_batch_size": size, **ADAM, "max_grad_norm": 1.25}
-    answer = call(STEPS, **slopes, mask=RAGGED, **options)
-    answer.equals(actor=[-0.75 / 1.75], critic=[0.5], grad_norm=[5.0], skipped_share=[0.0], atol=1e-5)
+    answer = STEPS(**slopes, mask=RAGGED, **options)
+    assert_equal(answer, actor=[-0.75 / 1.75], critic=[0.5], grad_norm=[5.0], skipped_share=[0.0], atol=1e-5)
 
 
 def test_optimizer_step_forgets_its_gradients():
     # The same gradients again: both of Adam's means stay g and g^2, so the second step is as long as the first.
-    answer = call(STEPS, **SLOPES, ratios=[CALM, CALM, CALM], micro_batch_size=1, **ADAM)
-    answer.equals(actor=[-0.5, -1.0, -1.5], critic=[0.75, 1.5, 2.25], grad_norm=[math.sqrt(10)] * 3)
+    answer = STEPS(**SLOPES, ratios=[CALM, CALM, CALM], micro_batch_size=1, **ADAM)
+    assert_equal(answer, actor=[-0.5, -1.0, -1.5], critic=[0.75, 1.5, 2.25], grad_norm=[math.sqrt(10)] * 3)
 
 
 @named_cases(
@@ -230,11 +238,12 @@ def test_optimizer_step_forgets_its_gradients():
         "infinite": (math.inf, YES),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_optimizer_step_skips_a_spike(ratio, skipped):
     # The spike comes first, then an ordinary step: it must be as if the spike had never been seen.
-    answer = call(STEPS, **SLOPES, ratios=[ratio * CALM, CALM], ratio_threshold=4.0, **ADAM)
-    answer.equals(
+    answer = STEPS(**SLOPES, ratios=[ratio * CALM, CALM], ratio_threshold=4.0, **ADAM)
+    assert_equal(
+        answer,
         actor=[0.0, -0.5] if skipped else [-0.5, -1.0],
         critic=[0.0, 0.75] if skipped else [0.75, 1.5],
         grad_norm=[0.0 if skipped else math.sqrt(10), math.sqrt(10)],
@@ -258,8 +267,9 @@ def test_optimizer_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipp
     slopes = {"actor_slopes": [[4.0] * 3, [4.0] * 3], "critic_slopes": [[-1.0] * 3, [-1.0] * 3]}
     mask = [[YES] * len(first) + [NO] * len(padding), [YES] * 3]
     ratios = torch.tensor([[*first, *padding], [1.0, 1.0, 1.0]]).double()
-    answer = call(STEPS, **slopes, mask=mask, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
-    answer.equals(
+    answer = STEPS(**slopes, mask=mask, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
+    assert_equal(
+        answer,
         actor=[0.0 if skipped else -0.8],
         critic=[0.0 if skipped else 0.5],
         ratio_mean=[mean],
@@ -289,26 +299,25 @@ def epochs_in(got, rows):
         "one-minibatch": (4, {"num_epochs": 2, "num_minibatches": 1, "batch_size": 4}, [4, 4]),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_optimize_passes_over_every_row_once_an_epoch(rows, settings, sizes):
-    answer = call(EPOCHS, sizes=(rows,), **QUIET, **settings)
-    answer.satisfies(lambda got: sizes_of(got) == sizes, f"optimizer steps on {', '.join(map(str, sizes))} rows")
-    answer.satisfies(
-        lambda got: all(sorted(epoch) == list(range(rows)) for epoch in epochs_in(got, rows)),
-        f"each of the {rows} rows exactly once in each epoch",
+    answer = EPOCHS(sizes=(rows,), **QUIET, **settings)
+    assert sizes_of(answer) == sizes, f"optimizer steps on {', '.join(map(str, sizes))} rows"
+    assert all(sorted(epoch) == list(range(rows)) for epoch in epochs_in(answer, rows)), (
+        f"each of the {rows} rows exactly once in each epoch"
     )
-    answer.equals(optimizer_steps=float(len(sizes)))
+    assert_equal(answer, optimizer_steps=float(len(sizes)))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_optimize_draws_the_order_anew_from_the_shuffling_generator(seed):
     settings = {"num_epochs": 3, "num_minibatches": 3, "batch_size": 9, "updates": 2}
-    answer = call(EPOCHS, sizes=(6, 3), **QUIET, **settings, seed=seed)
-    answer.satisfies(
-        lambda got: len({tuple(epoch) for epoch in epochs_in(got, 9)}) == 6,
-        "another order of the rows in each epoch of both updates",
+    answer = EPOCHS(sizes=(6, 3), **QUIET, **settings, seed=seed)
+    assert len({tuple(epoch) for epoch in epochs_in(answer, 9)}) == 6, (
+        "another order of the rows in each epoch of both updates"
     )
-    answer.leaves_global_random_alone().matches_reference()
+    assert_leaves_global_random_alone(answer)
+    assert_equals_reference(answer)
 
 
 def test_optimize_merges_the_statistics_of_all_steps():
@@ -318,8 +327,8 @@ def test_optimize_merges_the_statistics_of_all_steps():
         "ratio_max": [1.25, 1.0, 3.0, 2.0],
         "policy_loss": [1.0, 2.0, 3.0, 4.0],
     }
-    answer = call(EPOCHS, sizes=(4,), **script, num_epochs=2, num_minibatches=2, batch_size=4)
-    answer.equals(policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimizer_steps=4.0)
+    answer = EPOCHS(sizes=(4,), **script, num_epochs=2, num_minibatches=2, batch_size=4)
+    assert_equal(answer, policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimizer_steps=4.0)
 
 
 @named_cases(
@@ -333,7 +342,7 @@ def test_optimize_merges_the_statistics_of_all_steps():
         "nan-is-of-a-skipped-step": (0.7, 3, 2.0, NAN),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_optimize_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss, second):
     script = {
         "approx_kl": [0.1, second, 0.8, 0.1, 0.1, 0.1],
@@ -341,6 +350,6 @@ def test_optimize_stops_when_the_policy_has_moved_far_enough(limit, steps, polic
         "policy_loss": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
     }
     settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": 4, "max_update_kl": limit}
-    answer = call(EPOCHS, sizes=(4,), **script, **settings)
-    answer.equals(optimizer_steps=float(steps), policy_loss=policy_loss)
-    answer.satisfies(lambda got: len(got["rows_of_each_step"]) == steps, f"{steps} optimizer steps")
+    answer = EPOCHS(sizes=(4,), **script, **settings)
+    assert_equal(answer, optimizer_steps=float(steps), policy_loss=policy_loss)
+    assert len(answer["rows_of_each_step"]) == steps, f"{steps} optimizer steps"

@@ -5,7 +5,13 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_leaves_global_random_alone,
+    named_cases,
+    scenario,
+)
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LN2 = math.log(2)
@@ -37,9 +43,10 @@ RAW = [[0.25, 2.5], [2.0, 0.0]]
 WHITE = torch.tensor([[-4.0, 2.75], [1.25, 0.0]]).double() / 3 / math.sqrt(25.125 / 18 + 1e-8)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_training_step_whitens_the_advantages_but_not_the_returns():
-    call(UPDATE, **WORLD).equals(
+    assert_equal(
+        UPDATE(**WORLD),
         given_rewards=[[-0.5, 3.0], [2.5, 0.0]],
         given_advantages=WHITE,
         given_returns=[[1.25, 3.0], [2.5, 0.0]],
@@ -49,19 +56,22 @@ def test_training_step_whitens_the_advantages_but_not_the_returns():
 
 
 def test_training_step_leaves_the_advantages_raw_if_told_so():
-    call(UPDATE, **WORLD, whiten_advantages=False).equals(given_advantages=RAW, given_returns=[[1.25, 3.0], [2.5, 0.0]])
+    assert_equal(
+        UPDATE(**WORLD, whiten_advantages=False), given_advantages=RAW, given_returns=[[1.25, 3.0], [2.5, 0.0]]
+    )
 
 
 def test_training_step_returns_the_metrics_of_rollout_and_epochs():
     # KL 4 ln 2 and 2 ln 2: 3 ln 2 a response.
     # The stand-in for optimizer_step reports 0.5 and 0.01; 4 epochs of one minibatch.
-    call(UPDATE, **WORLD).equals(
+    assert_equal(
+        UPDATE(**WORLD),
         score=3.25,
         kl=3 * LN2,
         kl_coef=0.25 / LN2,
         response_length=1.5,
         stop_rate=1.0,
-        advantage_mean=(0.25 + 2.5 + 2.0) / 3,  # before whitening
+        advantage_mean=(0.25 + 2.5 + 2.0) / 3,
         policy_loss=0.5,
         approx_kl=0.01,
         optimizer_steps=4.0,
@@ -78,21 +88,23 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
         "a-fixed-kl-coef": (None, 1.0),
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_training_step_changes_the_kl_coef_after_the_epochs(target, factor):
-    answer = call(UPDATE, **WORLD, kl_target=target, kl_horizon=20)
-    answer.equals(coefficient_in_the_epochs=0.25 / LN2, coefficient_after=factor * 0.25 / LN2, kl_coef=0.25 / LN2)
+    answer = UPDATE(**WORLD, kl_target=target, kl_horizon=20)
+    assert_equal(
+        answer, coefficient_in_the_epochs=0.25 / LN2, coefficient_after=factor * 0.25 / LN2, kl_coef=0.25 / LN2
+    )
 
 
 @pytest.mark.parametrize("updates_done, rate", [(6, 0.125), (7, 0.0625)])
 def test_training_step_follows_the_learning_rate_and_counts(updates_done, rate):
     # 8 updates in all, learning_rate 0.5: a quarter is left before update 6, an eighth before update 7.
-    answer = call(UPDATE, **WORLD, learning_rate=0.5, num_updates=8, updates_done=updates_done)
-    answer.equals(learning_rate=rate, updates_done=updates_done + 1, updates_done_in_the_epochs=updates_done)
+    answer = UPDATE(**WORLD, learning_rate=0.5, num_updates=8, updates_done=updates_done)
+    assert_equal(answer, learning_rate=rate, updates_done=updates_done + 1, updates_done_in_the_epochs=updates_done)
 
 
 def test_training_step_runs_the_epochs_once_and_clears_the_buffer():
-    call(UPDATE, **WORLD).equals(steps=4, left_in_buffer=0)
+    assert_equal(UPDATE(**WORLD), steps=4, left_in_buffer=0)
 
 
 # Random-looking tables over three tokens, 3 prompts, all real.
@@ -111,113 +123,101 @@ REAL = {
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
-@worth(2)
+@pytest.mark.points(2)
 def test_training_step_that_cannot_move_keeps_the_ratio_at_1(temperature):
     # The check to make first in any trainer: with a learning rate of almost 0, new and old policy are one.
-    answer = call(UPDATES, **REAL, learning_rate=1e-200, temperature=temperature)
+    answer = UPDATES(**REAL, learning_rate=1e-200, temperature=temperature)
     for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
-        answer.part(name).equals([1.0], atol=1e-9)
-    answer.equals(clip_fraction=[0.0], skipped_share=[0.0], optimizer_steps=[4.0])
+        assert_equal(answer[name], [1.0], atol=1e-9)
+    assert_equal(answer, clip_fraction=[0.0], skipped_share=[0.0], optimizer_steps=[4.0])
 
 
 def test_training_step_keeps_the_reference_of_the_beginning():
     # The policy cannot move, and the reference must not: the second update sees a KL from the same reference.
-    answer = call(UPDATES, **REAL, updates=3, learning_rate=0.05, adam_epsilon=0.1, kl_target=0.5, kl_horizon=8)
-    answer.satisfies(lambda got: min(map(abs, got["kl"][1:])) > 1e-3, "a KL from the reference that stays away from 0")
-    answer.matches_reference()
+    answer = UPDATES(**REAL, updates=3, learning_rate=0.05, adam_epsilon=0.1, kl_target=0.5, kl_horizon=8)
+    assert min(map(abs, answer["kl"][1:])) > 1e-3, "a KL from the reference that stays away from 0"
+    assert_equals_reference(answer)
 
 
 def test_training_step_starts_each_update_with_the_ratio_1():
-    answer = call(UPDATES, **REAL, updates=3, learning_rate=0.2, adam_epsilon=0.1)
-    answer.part("first_ratio_max").equals([1.0, 1.0, 1.0], atol=1e-9)
-    answer.satisfies(lambda got: min(got["ratio_max"]) > 1.001, "a ratio that leaves 1 in the steps after the first")
+    answer = UPDATES(**REAL, updates=3, learning_rate=0.2, adam_epsilon=0.1)
+    assert_equal(answer["first_ratio_max"], [1.0, 1.0, 1.0], atol=1e-9)
+    assert min(answer["ratio_max"]) > 1.001, "a ratio that leaves 1 in the steps after the first"
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_uses_each_prompt_once_before_any_comes_again():
     # 5 prompts (tokens 2 to 6), 5 updates of 2: each prompt twice, and the first five draws are all different.
-    answer = call(RUN, available=5, batch_size=2, num_minibatches=2, num_updates=5)
-    answer.satisfies(lambda got: [len(batch) for batch in got["batches"]] == [2] * 5, "5 batches of 2 prompts")
-    answer.equals(prompts_are_as_before=True)
-    answer.satisfies(
-        lambda got: [sorted(sum(got["batches"], [])[first : first + 5]) for first in (0, 5)] == [[2, 3, 4, 5, 6]] * 2,
-        "each of the five prompts once among the first five, and once among the next five",
+    answer = RUN(available=5, batch_size=2, num_minibatches=2, num_updates=5)
+    assert [len(batch) for batch in answer["batches"]] == [2] * 5, "5 batches of 2 prompts"
+    assert_equal(answer, prompts_are_as_before=True)
+    assert [sorted(sum(answer["batches"], [])[first : first + 5]) for first in (0, 5)] == [[2, 3, 4, 5, 6]] * 2, (
+        "each of the five prompts once among the first five, and once among the next five"
     )
 
 
 @pytest.mark.parametrize("seed", [0, 5])
 def test_train_shuffles_the_prompts(seed):
-    answer = call(RUN, available=12, batch_size=6, num_minibatches=1, num_updates=4, seed=seed)
-    answer.satisfies(
-        lambda got: sum(got["batches"], [])[:12] != list(range(2, 14)), "another order than that of the list"
-    )
-    answer.leaves_global_random_alone().matches_reference()
+    answer = RUN(available=12, batch_size=6, num_minibatches=1, num_updates=4, seed=seed)
+    assert sum(answer["batches"], [])[:12] != list(range(2, 14)), "another order than that of the list"
+    assert_leaves_global_random_alone(answer)
+    assert_equals_reference(answer)
 
 
 @named_cases("done, updates", {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)})
 def test_train_runs_the_updates_that_are_left(done, updates):
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
-    answer.satisfies(lambda got: len(got["batches"]) == updates, f"updates: {updates}")
-    answer.satisfies(
-        lambda got: [one["score"] for one in got["history"]] == [0.0, 1.0, 2.0, 3.0],
-        "a history of all 4 updates, those before the checkpoint included",
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
+    assert len(answer["batches"]) == updates, f"updates: {updates}"
+    assert [one["score"] for one in answer["history"]] == [0.0, 1.0, 2.0, 3.0], (
+        "a history of all 4 updates, those before the checkpoint included"
     )
-    answer.satisfies(lambda got: got["returned"] == got["history"], "the history as the answer")
+    assert answer["returned"] == answer["history"], "the history as the answer"
 
 
 def test_train_calls_on_update_after_each_update():
     # Each entry: updates done, length of the history, number of updates run
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=3)
-    answer.satisfies(
-        lambda got: got["on_update"] == [[1, 1, 1], [2, 2, 2], [3, 3, 3]],
-        "on_update after each update, with the trainer, when its metrics are in the history",
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=3)
+    assert answer["on_update"] == [[1, 1, 1], [2, 2, 2], [3, 3, 3]], (
+        "on_update after each update, with the trainer, when its metrics are in the history"
     )
 
 
 def test_train_calls_on_update_only_after_the_checks():
     # The KL of the third update is infinite: it is in the history, and the run ends before on_update could save it.
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=5, diverges_in=3)
-    answer.satisfies(lambda got: "stopped at update 3" in (got["error"] or ""), "the DivergedError of the log")
-    answer.satisfies(lambda got: got["on_update"] == [[1, 1, 1], [2, 2, 2]], "on_update after the updates 1 and 2 only")
-    answer.satisfies(lambda got: len(got["history"]) == 3, "a history of 3 updates")
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=5, diverges_in=3)
+    assert "stopped at update 3" in (answer["error"] or ""), "the DivergedError of the log"
+    assert answer["on_update"] == [[1, 1, 1], [2, 2, 2]], "on_update after the updates 1 and 2 only"
+    assert len(answer["history"]) == 3, "a history of 3 updates"
     # Nor could it when config.stop_on names the check that fails: the KL of update 22 is 2.1, above 2 nats per token.
     settings = {"num_updates": 25, "updates_done": 20, "stop_on": ("kl",)}
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, **settings)
-    answer.satisfies(
-        lambda got: "stopped at update 22" in (got["error"] or ""), "an end at update 22, by config.stop_on"
-    )
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, **settings)
+    assert "stopped at update 22" in (answer["error"] or ""), "an end at update 22, by config.stop_on"
 
 
 def test_train_keeps_the_history_of_an_interrupted_run():
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=5, stop_after=2)
-    answer.satisfies(lambda got: got["error"] == "stopped by the user", "the error of on_update to come through")
-    answer.satisfies(
-        lambda got: [one["score"] for one in got["history"]] == [0.0, 1.0], "the metrics of both finished updates"
-    )
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=5, stop_after=2)
+    assert answer["error"] == "stopped by the user", "the error of on_update to come through"
+    assert [one["score"] for one in answer["history"]] == [0.0, 1.0], "the metrics of both finished updates"
 
 
 @pytest.mark.parametrize("done", [0, 2])
 def test_train_writes_to_tensorboard(done):
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
     wanted = [[name, value, step + 1] for step in range(done, 4) for name, value in
               (("score", float(step)), ("kl", step / 10))]  # fmt: skip
-    answer.satisfies(
-        lambda got: (
-            [[name, round(value, 9), step] for name, value, step in got["tensorboard"][1:-1]]
-            == [[name, round(value, 9), step] for name, value, step in wanted]
-        ),
-        f"score and kl of the updates {done + 1} to 4, each with the number of its update",
-    )
+    assert [[name, round(value, 9), step] for name, value, step in answer["tensorboard"][1:-1]] == [
+        [name, round(value, 9), step] for name, value, step in wanted
+    ], f"score and kl of the updates {done + 1} to 4, each with the number of its update"
 
 
 @pytest.mark.parametrize("done", [0, 2])
 def test_train_writes_every_update_into_the_metrics_file(done):
     # A resumed run begins the file with the updates that its history holds.
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
     wanted = [{"update": step + 1, "score": float(step), "kl": step / 10} for step in range(4)]
-    answer.satisfies(lambda got: got["metrics_file"] == wanted, "one line for each of the updates 1 to 4")
+    assert answer["metrics_file"] == wanted, "one line for each of the updates 1 to 4"
 
 
 def test_train_writes_no_tensorboard_without_a_log_dir():
-    answer = call(RUN, available=3, batch_size=2, num_minibatches=1, num_updates=2)
-    answer.satisfies(lambda got: got["tensorboard"] == [], "nothing written: config.log_dir is None")
+    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=2)
+    assert answer["tensorboard"] == [], "nothing written: config.log_dir is None"

@@ -1,6 +1,7 @@
 """Lesson 10, the student's own tests, on a second draw."""
 
-from testcases.harness import worth
+import pytest
+
 from tutorial.lesson10_bug_hunt import test_compute_gae as of_gae
 from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss
 from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
@@ -9,21 +10,21 @@ from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 from .grading import grade
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_test_compute_gae_agrees_with_the_reference():
     grade(of_gae, draw=1)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_test_compute_ppo_loss_agrees_with_the_reference():
     grade(of_ppo_loss, draw=1)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_test_compute_rewards_agrees_with_the_reference():
     grade(of_rewards, draw=1)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_test_response_mask_agrees_with_the_reference():
     grade(of_mask, draw=1)

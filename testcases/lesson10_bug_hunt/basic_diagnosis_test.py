@@ -1,6 +1,8 @@
 """Lesson 10, the diagnosis: logs of runs that this run's seed draws, so that each fault is known or not."""
 
-from testcases.harness import call, worth
+import pytest
+
+from testcases.harness import assert_equal
 from testcases.harness.suite import current
 from tutorial.lesson10_bug_hunt import diagnose
 
@@ -11,44 +13,44 @@ def expect(fault: str) -> None:
     """Two runs with this fault."""
     current().draws += 1
     for number in range(2):
-        call(diagnose, log=clear_run(fault, 1000 * current().seed + number)).equals(fault)
+        assert_equal(diagnose(log=clear_run(fault, 1000 * current().seed + number)), fault)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_knows_a_healthy_run():
     expect("healthy")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_log_probs_of_another_policy():
     expect("sampling_mismatch")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_a_wrong_reference():
     expect("wrong_reference")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_that_nothing_is_clipped():
     expect("ratio_stays_one")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_a_collapse():
     expect("entropy_collapse")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_a_critic_that_does_not_learn():
     expect("critic_frozen")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_growing_responses():
     expect("length_rewarded")
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_diagnose_sees_steps_that_are_too_large():
     expect("step_too_large")

@@ -1,6 +1,7 @@
 """Lesson 10, the student's own tests: run on right and wrong implementations that this run draws."""
 
-from testcases.harness import worth
+import pytest
+
 from tutorial.lesson10_bug_hunt import test_compute_gae as of_gae
 from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss
 from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
@@ -9,21 +10,21 @@ from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 from .grading import grade
 
 
-@worth(20)
+@pytest.mark.points(20)
 def test_test_compute_gae_accepts_the_right_and_refuses_the_wrong():
     grade(of_gae)
 
 
-@worth(20)
+@pytest.mark.points(20)
 def test_test_compute_ppo_loss_accepts_the_right_and_refuses_the_wrong():
     grade(of_ppo_loss)
 
 
-@worth(20)
+@pytest.mark.points(20)
 def test_test_compute_rewards_accepts_the_right_and_refuses_the_wrong():
     grade(of_rewards)
 
 
-@worth(20)
+@pytest.mark.points(20)
 def test_test_response_mask_accepts_the_right_and_refuses_the_wrong():
     grade(of_mask)

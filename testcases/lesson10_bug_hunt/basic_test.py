@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference, worth
+from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
@@ -32,9 +32,9 @@ NAN, LOG_3 = math.nan, math.log(3)
         "three-of-one-token": ([5.0, 6.0, 7.0], [1.0, 2.0, 3.0], (1, 1, 1), 0.5, [4.0, 4.0, 4.0]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_credit_packed_by_hand(rewards, critic, lengths, factor, credit):
-    call(credit_packed, rewards, critic, lengths=lengths, discount=factor, decay=factor).equals(credit)
+    assert_equal(credit_packed(rewards, critic, lengths=lengths, discount=factor, decay=factor), credit)
 
 
 @pytest.mark.parametrize("lengths", [(3, 2), (1, 4), (2, 1, 2)], ids=str)
@@ -43,7 +43,7 @@ def test_credit_packed_is_that_of_each_response_alone(lengths):
     options = {"discount": 0.9, "decay": 0.8}
     pairs = zip(rewards.split(lengths), critic.split(lengths), lengths, strict=True)
     alone = [reference(credit_packed, *pair, lengths=(size,), **options) for *pair, size in pairs]
-    call(credit_packed, rewards, critic, lengths=lengths, **options).equals(torch.cat(alone))
+    assert_equal(credit_packed(rewards, critic, lengths=lengths, **options), torch.cat(alone))
 
 
 @named_cases(
@@ -56,16 +56,18 @@ def test_credit_packed_is_that_of_each_response_alone(lengths):
         "bad-and-more-likely": (1.5, -1.0, -1.5, -1.0),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_pessimistic_gain_by_hand(ratio, merit, gain, slope):
-    answer = call(pessimistic_gain, [ratio], [merit], 0.2, grad_of=("ratios", "merits"))
-    answer.equals(gain).gradient_equals(ratios=[slope], merits=None)
+    answer, grads = value_and_gradients(pessimistic_gain, [ratio], [merit], 0.2, wrt=("ratios", "merits"))
+    assert_equal(answer, gain)
+    assert_equal(grads, ratios=[slope], merits=None)
 
 
 def test_pessimistic_gain_is_the_mean_over_tokens():
     # 1.2 and 2 * -0.8
-    answer = call(pessimistic_gain, [1.5, 0.5], [1.0, -2.0], 0.2, grad_of="ratios")
-    answer.equals(-0.2).gradient_equals(ratios=[0.0, 0.0])
+    answer, grads = value_and_gradients(pessimistic_gain, [1.5, 0.5], [1.0, -2.0], 0.2, wrt="ratios")
+    assert_equal(answer, -0.2)
+    assert_equal(grads, ratios=[0.0, 0.0])
 
 
 @named_cases(
@@ -77,23 +79,27 @@ def test_pessimistic_gain_is_the_mean_over_tokens():
         "past-the-target": (1.5, 1.3, 0.02, 0.2),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_bounded_error_by_hand(estimate, target, error, slope):
-    answer = call(bounded_error, [estimate], [1.0], [target], 0.2, grad_of=("estimates", "anchors", "targets"))
-    answer.equals(error).gradient_equals(estimates=[slope], anchors=None, targets=None)
+    answer, grads = value_and_gradients(
+        bounded_error, [estimate], [1.0], [target], 0.2, wrt=("estimates", "anchors", "targets")
+    )
+    assert_equal(answer, error)
+    assert_equal(grads, estimates=[slope], anchors=None, targets=None)
 
 
 def test_bounded_error_is_the_mean_over_tokens():
     # 0.32 and 1.125, halved
-    answer = call(bounded_error, [1.5, 0.5], [1.0, 1.0], [2.0, 2.0], 0.2, grad_of="estimates")
-    answer.equals(0.7225).gradient_equals(estimates=[0.0, -0.75])
+    answer, grads = value_and_gradients(bounded_error, [1.5, 0.5], [1.0, 1.0], [2.0, 2.0], 0.2, wrt="estimates")
+    assert_equal(answer, 0.7225)
+    assert_equal(grads, estimates=[0.0, -0.75])
 
 
 @named_cases("scores", {"one-prompt": [[4.0, 4.0]], "one-response-each": [[4.0], [4.0]]})
-@worth(3)
+@pytest.mark.points(3)
 def test_merge_moments_by_hand(scores):
     # 0 and 2 were seen; of 0, 2, 4, 4 the mean is 2.5, the variance (6.25 + 0.25 + 2.25 + 2.25) / 4
-    call(merge_moments, 2.0, 1.0, 1.0, scores).equals(seen=4.0, mean=2.5, variance=2.75)
+    assert_equal(merge_moments(2.0, 1.0, 1.0, scores), seen=4.0, mean=2.5, variance=2.75)
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (2, 8), (5, 1)], ids=str)
@@ -101,9 +107,9 @@ def test_merge_moments_are_those_of_all_scores_together(shape):
     scores, earlier = 3 * normal(*shape), normal(6, seed=2)
     together = torch.cat([scores.flatten(), earlier])
     before = 6.0, earlier.mean().item(), earlier.var(unbiased=False).item()
-    answer = call(merge_moments, *before, scores)
+    answer = merge_moments(*before, scores)
     mean, variance = together.mean().item(), together.var(unbiased=False).item()
-    answer.equals(seen=6.0 + scores.numel(), mean=mean, variance=variance)
+    assert_equal(answer, seen=6.0 + scores.numel(), mean=mean, variance=variance)
 
 
 @named_cases(
@@ -115,16 +121,16 @@ def test_merge_moments_are_those_of_all_scores_together(shape):
         "temperature-1": (1.0, 0, math.log(73.8)),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_sampled_drift_by_hand(heat, token, drift):
     logits = [[[2 * LOG_3, 0.0]]], [[[0.0, 4 * LOG_3]]]
-    call(sampled_drift, *logits, [[token]], heat).equals([[drift]], atol=1e-12)
+    assert_equal(sampled_drift(*logits, [[token]], heat), [[drift]], atol=1e-12)
 
 
 @pytest.mark.parametrize("heat", [0.5, 1.0, 3.0])
 def test_sampled_drift_of_equal_models_is_zero(heat):
     logits = 2 * normal(2, 3, 4)
-    call(sampled_drift, logits, logits, [[0, 1, 2], [3, 0, 1]], heat).equals(torch.zeros(2, 3).double(), atol=1e-12)
+    assert_equal(sampled_drift(logits, logits, [[0, 1, 2], [3, 0, 1]], heat), torch.zeros(2, 3).double(), atol=1e-12)
 
 
 @named_cases(
@@ -137,9 +143,9 @@ def test_sampled_drift_of_equal_models_is_zero(heat):
         "one-token": ([[1, 1, 2]], [[False, False, True]], [[3.0]]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_read_prompts_by_hand(tokens, visible, vector):
-    call(read_prompts, [[1.0], [2.0], [3.0]], [[1.0], [10.0], [100.0]], tokens, visible).equals(vector)
+    assert_equal(read_prompts([[1.0], [2.0], [3.0]], [[1.0], [10.0], [100.0]], tokens, visible), vector)
 
 
 def test_read_prompts_does_not_depend_on_the_batch():
@@ -147,20 +153,20 @@ def test_read_prompts_does_not_depend_on_the_batch():
     visible = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]]).bool()
     alone = reference(read_prompts, words, places, tokens[1:, 2:], visible[1:, 2:])
     long = reference(read_prompts, words, places, tokens[:1], visible[:1])
-    call(read_prompts, words, places, tokens, visible).equals(torch.cat([long, alone]))
+    assert_equal(read_prompts(words, places, tokens, visible), torch.cat([long, alone]))
 
 
 @pytest.mark.parametrize("budget", [1, 4, 100])
-@worth(3)
+@pytest.mark.points(3)
 def test_sum_in_groups_by_hand(budget):
     numbers = [[1.0, 2.0, 4.0], [8.0, NAN, NAN], [16.0, 32.0, NAN]]
-    call(sum_in_groups, numbers, [3, 1, 2], budget).equals([7.0, 8.0, 48.0])
+    assert_equal(sum_in_groups(numbers, [3, 1, 2], budget), [7.0, 8.0, 48.0])
 
 
 def test_sum_in_groups_keeps_each_sum_beside_its_row():
     numbers, lengths = normal(6, 5), torch.tensor([2, 5, 1, 4, 3, 2])
     expected = torch.stack([row[:length].sum() for row, length in zip(numbers, lengths.tolist(), strict=True)])
-    call(sum_in_groups, numbers, lengths, 7).equals(expected)
+    assert_equal(sum_in_groups(numbers, lengths, 7), expected)
 
 
 @named_cases(
@@ -180,14 +186,14 @@ def test_sum_in_groups_keeps_each_sum_beside_its_row():
         ),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_label_replies_by_hand(prompts, replies, tokens, labels):
-    call(label_replies, prompts=prompts, replies=replies, end=2).equals(tokens=tokens, labels=labels)
+    assert_equal(label_replies(prompts=prompts, replies=replies, end=2), tokens=tokens, labels=labels)
 
 
 def test_label_replies_learns_what_was_written_and_nothing_else():
     # The first reply was cut off; the second and fourth prompts contain the end-of-text token.
     prompts, replies = ([5], [2, 6], [4], [4, 2]), ([7, 8], [9, 2], [9, 9, 9, 2], [2])
-    answer = call(label_replies, prompts=prompts, replies=replies, end=2)
+    answer = label_replies(prompts=prompts, replies=replies, end=2)
     learned = [[-100, 7, 8, -100, -100], [-100, -100, 9, 2, -100], [-100, 9, 9, 9, 2], [-100, -100, 2, -100, -100]]
-    answer.equals(labels=learned)
+    assert_equal(answer, labels=learned)

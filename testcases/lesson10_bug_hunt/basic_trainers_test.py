@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference, worth
+from testcases.harness import assert_equal, assert_equals_reference, named_cases, reference
 from testcases.harness.doubles.drawing import normal, uniform_from
 from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
 
@@ -23,54 +23,50 @@ def noise(*shape: int, seed: int = 3) -> torch.Tensor:
         "one-step": (0.0, [5.0, 3.125], [1.5, 2.25]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_train_chain_by_hand(decay, value_loss, critic):
     # One action, so that only the critic can learn; it earns 1, then 3.
-    answer = call(train_chain, noise(2, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.5, decay)
-    answer.equals(value_loss=value_loss, critic=critic, reward=[4.0, 4.0], scores=[[0.0], [0.0]])
+    answer = train_chain(noise(2, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.5, decay)
+    assert_equal(answer, value_loss=value_loss, critic=critic, reward=[4.0, 4.0], scores=[[0.0], [0.0]])
 
 
 def test_train_chain_at_rate_0_logs_the_same_loss_in_each_update():
-    answer = call(train_chain, noise(3, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.0, 1.0)
-    answer.equals(value_loss=[12.5, 12.5, 12.5], critic=[0.0, 0.0])
+    answer = train_chain(noise(3, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.0, 1.0)
+    assert_equal(answer, value_loss=[12.5, 12.5, 12.5], critic=[0.0, 0.0])
 
 
 @pytest.mark.parametrize("curiosity", [0.5, 1.0, 0.0])
-@worth(3)
+@pytest.mark.points(3)
 def test_train_bandit_without_any_payoff_follows_its_curiosity(curiosity):
     # d entropy / d score = -p * (log p + entropy)
     p = 1 / (1 + math.exp(-1))
     entropy = -p * math.log(p) - (1 - p) * math.log(1 - p)
     slopes = [-share * (math.log(share) + entropy) for share in (p, 1 - p)]
-    answer = call(train_bandit, noise(1, 4), [0.0, 0.0], [1.0, 0.0], 0.8, 0.2, 1, curiosity)
-    answer.equals(scores=[1.0 + 0.8 * curiosity * slopes[0], 0.8 * curiosity * slopes[1]], entropy=[entropy])
+    answer = train_bandit(noise(1, 4), [0.0, 0.0], [1.0, 0.0], 0.8, 0.2, 1, curiosity)
+    assert_equal(answer, scores=[1.0 + 0.8 * curiosity * slopes[0], 0.8 * curiosity * slopes[1]], entropy=[entropy])
 
 
 def test_train_bandit_learns_and_stays_undecided_for_longer():
     drawn, payoff, start = noise(12, 16), [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]
-    answer = call(train_bandit, drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.3)
+    answer = train_bandit(drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.3)
     plain = reference(train_bandit, drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.0)[1]
-    answer.part("entropy").satisfies(
-        lambda entropy: entropy[-1] > plain[-1], f"an entropy above {plain[-1]:.3f} at last"
-    )
-    answer.part("scores").satisfies(lambda scores: scores.argmax() == 1, "the best answer to be the most likely")
+    assert answer.entropy[-1] > plain[-1], f"an entropy above {plain[-1]:.3f} at last"
+    assert answer.scores.argmax() == 1, "the best answer to be the most likely"
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
-@worth(3)
+@pytest.mark.points(3)
 def test_train_sliced_by_hand(rows):
     # Three tokens of probability 1/2: 0 to 1 (weight 1), 1 to 1 (weight 1), 0 to 0 (weight 2)
-    answer = call(
-        train_sliced, [[1, 1], [0, 1]], [2, 1], [1.0, 2.0], [[0.0, 0.0], [0.0, 0.0]], rate=1.0, steps=1, rows=rows
-    )
-    answer.equals([[1 / 6, -1 / 6], [-1 / 6, 1 / 6]])
+    answer = train_sliced([[1, 1], [0, 1]], [2, 1], [1.0, 2.0], [[0.0, 0.0], [0.0, 0.0]], rate=1.0, steps=1, rows=rows)
+    assert_equal(answer, [[1 / 6, -1 / 6], [-1 / 6, 1 / 6]])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_train_sliced_does_not_depend_on_the_size_of_a_slice(rows):
     replies = torch.tensor([[1, 2, 0, 1], [2, 0, 0, 0], [0, 1, 2, 0], [1, 1, 0, 0]])
     batch = replies, [4, 1, 3, 2], [1.0, -2.0, 0.5, 1.5], normal(3, 3), 0.7, 3
-    call(train_sliced, *batch, rows).equals(reference(train_sliced, *batch, len(replies)))
+    assert_equal(train_sliced(*batch, rows), reference(train_sliced, *batch, len(replies)))
 
 
 @named_cases(
@@ -81,14 +77,14 @@ def test_train_sliced_does_not_depend_on_the_size_of_a_slice(rows):
         "three-passes-stop-at-the-width": (3, 0.5, 2 / (1 + math.exp(-1)), 1.0),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_train_contexts_by_hand(passes, score, ratio, outside):
     # One question with two answers, each drawn once: merits 1 and -1
-    answer = call(train_contexts, [[[0.2], [0.7]]], [[1.0, -1.0]], [[0.0, 0.0]], 1.0, 0.2, passes)
-    answer.equals(scores=[[score, -score]], ratio=[ratio], outside=[outside], reward=[0.0])
+    answer = train_contexts([[[0.2], [0.7]]], [[1.0, -1.0]], [[0.0, 0.0]], 1.0, 0.2, passes)
+    assert_equal(answer, scores=[[score, -score]], ratio=[ratio], outside=[outside], reward=[0.0])
 
 
 @pytest.mark.parametrize("passes", [1, 6])
 def test_train_contexts_over_several_updates(passes):
     batch = noise(3, 12, 2), normal(2, 4), normal(2, 4, seed=2)
-    call(train_contexts, *batch, 8.0, 0.05, passes).matches_reference()
+    assert_equals_reference(train_contexts(*batch, 8.0, 0.05, passes))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
 from testcases.harness import Answer, CheckFailed, call, request, scenario
-from testcases.harness.catalog import Exercise, section_for
+from testcases.harness.catalog import Exercise, exercise_of, section_for
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import Outcome, Request
 from testcases.harness.report import clean, report, show
@@ -34,20 +35,20 @@ FEW = 12
 """and in a second draw, and in the examples."""
 
 
-def asked(exercise: Exercise, seed: str, size: int) -> Request:
+def asked(exercise: Any, seed: str, size: int) -> Request:
     """The question of a test exercise, such as test_compute_gae: which of these implementations do you refuse?"""
-    function = exercise.name.removeprefix("test_")
+    function = exercise_of(exercise).name.removeprefix("test_")
     _, bank = drawn(function, seed, size)
     return behind(exercise, "verdicts", function, bank)
 
 
-def behind(exercise: Exercise, name: str, function: str, bank: Tensor) -> Request:
+def behind(exercise: Any, name: str, function: str, bank: Tensor) -> Request:
     """A question about implementations that the tests do not share a process with."""
     asked = request(scenario(name, of=exercise), function=function, bank=bank, seconds=SECONDS)
     return replace(asked, behind=("bank",))
 
 
-def grade(exercise: Exercise, draw: int = 0) -> None:
+def grade(exercise: Any, draw: int = 0) -> None:
     """Run a student's tests on implementations that this run's seed draws.
 
     It is not counted among the engine's draws: bank_test.py runs the reference's tests on the whole bank.
@@ -55,7 +56,7 @@ def grade(exercise: Exercise, draw: int = 0) -> None:
     Raises:
         CheckFailed: they break a rule, refuse a right implementation, or accept a wrong one; then with the share.
     """
-    function, seed = exercise.name.removeprefix("test_"), f"{current().seed}.{draw}"
+    function, seed = exercise_of(exercise).name.removeprefix("test_"), f"{current().seed}.{draw}"
     size = SIZE if draw == 0 else FEW
     chosen, _ = drawn(function, seed, size)
     question = asked(exercise, seed, size)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, scenario, worth
+from testcases.harness import assert_equal, assert_equals_reference, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -35,34 +35,33 @@ def is_fair(plan, lengths, n_processes):
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3, 8])
 @pytest.mark.parametrize("size", [None, 1, 4])
-@worth(2)
+@pytest.mark.points(2)
 def test_plan_microbatches_is_fair(n_processes, size):
     lengths = torch.randint(1, 200, (61,), generator=torch.Generator().manual_seed(n_processes))
-    answer = call(PLAN, lengths=lengths, n_processes=n_processes, micro_batch_size=size)
-    answer.satisfies(
-        lambda plan: is_fair(plan, lengths, n_processes),
-        "each row once, as many microbatches in each process, tokens that differ by at most the longest row",
+    answer = PLAN(lengths=lengths, n_processes=n_processes, micro_batch_size=size)
+    assert is_fair(answer, lengths, n_processes), (
+        "each row once, as many microbatches in each process, tokens that differ by at most the longest row"
     )
-    answer.matches_reference()
+    assert_equals_reference(answer)
 
 
 def test_merge_statistics_of_single_tokens_is_their_mean():
     numbers = [0.25, -1.0, 4.0, 0.75]
     parts = [{"ratio_mean": one, "ratio_max": one} for one in numbers]
-    call(merge_statistics, parts, (1, 1, 1, 1)).equals({"ratio_mean": 1.0, "ratio_max": 4.0})
+    assert_equal(merge_statistics(parts, (1, 1, 1, 1)), {"ratio_mean": 1.0, "ratio_max": 4.0})
 
 
 @pytest.mark.parametrize("sizes", [(5, 3), (1, 1, 1, 9), (4, 4)])
-@worth(2)
+@pytest.mark.points(2)
 def test_merge_moments_are_those_of_all_tokens(sizes):
     values = 100 + torch.randn(sum(sizes), generator=torch.Generator().manual_seed(sum(sizes)), dtype=torch.float64)
     parts = [torch.stack([x.new_tensor(len(x)), x.mean(), ((x - x.mean()) ** 2).sum()]) for x in values.split(sizes)]
     wanted = [float(len(values)), values.mean().item(), ((values - values.mean()) ** 2).sum().item()]
-    call(merge_moments, torch.stack(parts)).equals(wanted, atol=1e-9)
+    assert_equal(merge_moments(torch.stack(parts)), wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("shift_mean", [True, False])
-@worth(2)
+@pytest.mark.points(2)
 def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mean):
     from solutions.lesson01_masked_sequences import masked_whiten
     from solutions.lesson11_scaling import masked_moments
@@ -74,18 +73,18 @@ def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mea
     for own, other, place in ((slice(0, 2), slice(2, 5), 0), (slice(2, 5), slice(0, 2), 1)):
         others = masked_moments(values[other], mask[other]).unsqueeze(0)
         given = {"values": values[own], "mask": mask[own], "others": others, "place": place}
-        call(WHITENED, **given, shift_mean=shift_mean).equals(whitened=wanted[own], atol=1e-11)
+        assert_equal(WHITENED(**given, shift_mean=shift_mean), whitened=wanted[own], atol=1e-11)
 
 
 def test_global_masked_whiten_in_float32():
     given = {"values": torch.tensor([[1.0, 3.0]]), "mask": [[True, True]], "others": torch.tensor([[1.0, 8.0, 0.0]])}
     scale = math.sqrt(13)
     wanted = [[-3 / scale, -1 / scale]]
-    call(WHITENED, **given, place=0).equals(whitened=torch.tensor(wanted), atol=1e-6)
+    assert_equal(WHITENED(**given, place=0), whitened=torch.tensor(wanted), atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])
-@worth(3)
+@pytest.mark.points(3)
 def test_optimizer_step_is_the_same_on_any_number_of_processes(size):
     draw = torch.Generator().manual_seed(11)
     mask = torch.arange(5) < torch.tensor([5, 1, 2, 4, 3, 1, 2]).unsqueeze(1)
@@ -98,9 +97,9 @@ def test_optimizer_step_is_the_same_on_any_number_of_processes(size):
         "micro_batch_size": size,
         "seconds": 60.0,
     }
-    alone = call(STEPS, **given, n_processes=1).value
+    alone = STEPS(**given, n_processes=1)
     parts = ("actor", "critic", "policy_loss", "ratio_mean", "ratio_max", "grad_norm", "skipped_share")
     for n_processes in (2, 3, 7, 8):
-        answer = call(STEPS, **given, n_processes=n_processes)
-        answer.equals(processes_agree=True, atol=1e-11, **{name: alone[name] for name in parts})
-        answer.matches_reference()
+        answer = STEPS(**given, n_processes=n_processes)
+        assert_equal(answer, processes_agree=True, atol=1e-11, **{name: alone[name] for name in parts})
+        assert_equals_reference(answer)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import assert_equal, named_cases, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -46,9 +46,9 @@ def rows(*numbers):
         "a-microbatch-larger-than-the-rows": ([6, 2, 4], 2, 5, ((rows(0, 1),), (rows(2),))),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan):
-    call(PLAN, lengths=lengths, n_processes=n_processes, micro_batch_size=micro_batch_size).equals(plan)
+    assert_equal(PLAN(lengths=lengths, n_processes=n_processes, micro_batch_size=micro_batch_size), plan)
 
 
 @named_cases(
@@ -62,9 +62,9 @@ def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan)
         "an-empty-microbatch-weighs-nothing": (0, 8, 2, 0.0),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_gradient_weight_by_hand(tokens, total_tokens, n_processes, weight):
-    call(gradient_weight, tokens, total_tokens, n_processes).equals(weight)
+    assert_equal(gradient_weight(tokens, total_tokens, n_processes), weight)
 
 
 # 100 tokens at 0.5 and 900 at 0.3: 0.32, where the mean of the two means is 0.4.
@@ -97,9 +97,9 @@ MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
         ),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_merge_statistics_by_hand(parts, tokens, merged):
-    call(merge_statistics, parts, tuple(tokens)).equals(merged, equal_nan=True)
+    assert_equal(merge_statistics(parts, tuple(tokens)), merged, equal_nan=True)
 
 
 @named_cases(
@@ -121,9 +121,9 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
         "nan-of-its-squares-alone": ([[1.0, 6.0, 0.0], [2.0, 3.0, NAN]], [3.0, 4.0, NAN]),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_merge_moments_by_hand(moments, merged):
-    call(merge_moments, moments).equals(merged, equal_nan=True)
+    assert_equal(merge_moments(moments), merged, equal_nan=True)
 
 
 # This process has 1 and 3; the other has a single 8. Mean 4, squared deviations 9 + 1 + 16 = 26, variance 13.
@@ -144,15 +144,15 @@ DEVIATION = math.sqrt(13 + 1e-8)
     },
 )
 @pytest.mark.parametrize("shift_mean", [YES, NO])
-@worth(4)
+@pytest.mark.points(4)
 def test_global_masked_whiten_by_hand(others, place, mean, scale, shift_mean):
     kept = 0.0 if shift_mean else mean
-    answer = call(WHITENED, **OWN, others=others, place=place, shift_mean=shift_mean)
-    answer.equals(whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]], gathered=1)
+    answer = WHITENED(**OWN, others=others, place=place, shift_mean=shift_mean)
+    assert_equal(answer, whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]], gathered=1)
 
 
 def test_global_masked_whiten_shifts_the_mean_by_default():
-    call(WHITENED, **OWN, others=OTHER, place=0).equals(whitened=[[-3 / DEVIATION, 0.0], [-1 / DEVIATION, 0.0]])
+    assert_equal(WHITENED(**OWN, others=OTHER, place=0), whitened=[[-3 / DEVIATION, 0.0], [-1 / DEVIATION, 0.0]])
 
 
 @named_cases(
@@ -174,13 +174,13 @@ def test_global_masked_whiten_of_equal_values(values, others, whitened, shift_me
     # Without the shift the mean comes back: 6 in these, 5 everywhere
     kept = 0.0 if shift_mean else (5.0 if whitened == 0.0 else 6.0)
     whitened = whitened + kept
-    answer = call(WHITENED, values=[values], mask=mask, others=others, place=0, shift_mean=shift_mean)
-    answer.equals(whitened=[[whitened for _ in values]], gathered=1, equal_nan=True)
+    answer = WHITENED(values=[values], mask=mask, others=others, place=0, shift_mean=shift_mean)
+    assert_equal(answer, whitened=[[whitened for _ in values]], gathered=1, equal_nan=True)
 
 
 def test_global_masked_whiten_of_a_single_token():
-    answer = call(WHITENED, values=[[2.0]], mask=[[YES]], others=torch.zeros(0, 3).double(), place=0, shift_mean=NO)
-    answer.equals(whitened=[[2.0]])
+    answer = WHITENED(values=[[2.0]], mask=[[YES]], others=torch.zeros(0, 3).double(), place=0, shift_mean=NO)
+    assert_equal(answer, whitened=[[2.0]])
 
 
 @named_cases(
@@ -191,11 +191,12 @@ def test_global_masked_whiten_of_a_single_token():
         "a-weight-that-bf16-would-round": ("default", 0.5 + 2**-12, 1, 1),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
     # Base model 1, adapter + slope. Training makes A and B three times as large, so the adapter nine times.
-    answer = call(KEPT, adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
-    answer.equals(
+    answer = KEPT(adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
+    assert_equal(
+        answer,
         {
             "returned": "the policy",
             "adapters": tuple(sorted((name, "reference"))),
@@ -206,14 +207,15 @@ def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
             "reference": 1 + slope,
             "trained_policy": 1 + 9 * slope,
             "reference_then": 1 + slope,
-        }
+        },
     )
 
 
 def test_keep_reference_adapter_copies_all_that_is_trained():
     # Training makes magnitude and module three times as large, and with them y; DoRA takes A and B for the sign only.
-    answer = call(KEPT, adapter=0.25, name="sft", more_than_lora=YES, seconds=60.0)
-    answer.equals(
+    answer = KEPT(adapter=0.25, name="sft", more_than_lora=YES, seconds=60.0)
+    assert_equal(
+        answer,
         {
             "returned": "the policy",
             "adapters": ("default", "reference", "sft"),
@@ -229,7 +231,7 @@ def test_keep_reference_adapter_copies_all_that_is_trained():
             "reference": 1.75,
             "trained_policy": 5.25,
             "reference_then": 1.75,
-        }
+        },
     )
 
 
@@ -248,10 +250,11 @@ ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0, "seco
 
 
 @pytest.mark.parametrize("n_processes", [1, 2, 3])
-@worth(4)
+@pytest.mark.points(4)
 def test_optimizer_step_does_not_depend_on_the_processes(n_processes):
-    answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, **ADAM)
-    answer.equals(
+    answer = STEPS(**SLOPES, ratios=[CALM], n_processes=n_processes, **ADAM)
+    assert_equal(
+        answer,
         waits_forever=False,
         processes_agree=True,
         actor=[-0.5],
@@ -273,12 +276,11 @@ def test_optimizer_step_does_not_depend_on_the_processes(n_processes):
         "three-processes": (3, 1, (((2,), (0,)), ((3,), (1,)), ((4,), (0,)))),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_optimizer_step_does_not_depend_on_the_microbatches(n_processes, size, forwards):
     # Actor: 8 tokens, slopes 6 | 2 | 0, 0 | 4, 0 | 4, 0: mean 2, so -2/3. Critic: 1 each, so -1/2.
     mask = [[YES, NO], [YES, NO], [YES, YES], [YES, YES], [YES, YES]]
-    answer = call(
-        STEPS,
+    answer = STEPS(
         actor_slopes=[[6.0, NAN], [2.0, NAN], [0.0, 0.0], [4.0, 0.0], [4.0, 0.0]],
         critic_slopes=[[1.0, NAN], [1.0, NAN], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]],
         mask=mask,
@@ -287,7 +289,8 @@ def test_optimizer_step_does_not_depend_on_the_microbatches(n_processes, size, f
         micro_batch_size=size,
         **ADAM,
     )
-    answer.equals(
+    assert_equal(
+        answer,
         waits_forever=False,
         actor=[-2 / 3],
         critic=[-0.5],
@@ -299,12 +302,12 @@ def test_optimizer_step_does_not_depend_on_the_microbatches(n_processes, size, f
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, None), (2, None), (2, 1), (1, 1)])
-@worth(2)
+@pytest.mark.points(2)
 def test_optimizer_step_reports_the_whole_minibatch(n_processes, size):
     # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8
     ratios = [torch.tensor([[8.0, NAN, NAN], [1.0, 1.0, 2.0]]).double()]
-    answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
-    answer.equals(processes_agree=True, ratio_mean=[3.0], ratio_max=[8.0])
+    answer = STEPS(**SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
+    assert_equal(answer, processes_agree=True, ratio_mean=[3.0], ratio_max=[8.0])
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, None), (1, 1), (2, None)])
@@ -319,12 +322,13 @@ def test_optimizer_step_reports_the_whole_minibatch(n_processes, size):
         "exactly-the-threshold-is-no-spike": ([[10.0, NAN, NAN], [10.0, 10.0, 10.0]], 0.0),
     },
 )
-@worth(4)
+@pytest.mark.points(4)
 def test_optimizer_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, skipped):
     # The second call is calm: it makes the only step, and nothing of the spike has stayed in the gradients.
     ratios = [torch.tensor(ratios).double(), CALM]
-    answer = call(STEPS, **SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
-    answer.equals(
+    answer = STEPS(**SLOPES, ratios=ratios, n_processes=n_processes, micro_batch_size=size, **ADAM)
+    assert_equal(
+        answer,
         waits_forever=False,
         processes_agree=True,
         skipped_share=[skipped, 0.0],
@@ -332,19 +336,21 @@ def test_optimizer_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, 
         gradients_left=[0.0, 0.0],
     )
     if skipped:
-        answer.equals(actor=[0.0, -0.5], critic=[0.0, 0.75], grad_norm=[0.0, math.sqrt(10)])
+        assert_equal(answer, actor=[0.0, -0.5], critic=[0.0, 0.75], grad_norm=[0.0, math.sqrt(10)])
 
 
 def test_optimizer_step_looks_at_the_threshold_of_the_config():
     ratios = [torch.tensor([[5.0, NAN, NAN], [1.0, 1.0, 1.0]]).double()]
-    call(STEPS, **SLOPES, ratios=ratios, n_processes=2, ratio_threshold=1.5, **ADAM).equals(skipped_share=[1.0])
+    assert_equal(STEPS(**SLOPES, ratios=ratios, n_processes=2, ratio_threshold=1.5, **ADAM), skipped_share=[1.0])
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, 1), (2, None), (2, 1)])
-@worth(2)
+@pytest.mark.points(2)
 def test_optimizer_step_clips_the_gradient_of_all(n_processes, size):
     # Norm sqrt(10) is clipped to sqrt(10) / 2: actor 1/2, so -1/3; critic -3/2, so 3/5. (Clipping scales by
     # max / (norm + 1e-6), so the numbers differ in the seventh digit.)
     settings = {**ADAM, "max_grad_norm": math.sqrt(10) / 2}
-    answer = call(STEPS, **SLOPES, ratios=[CALM], n_processes=n_processes, micro_batch_size=size, **settings)
-    answer.equals(actor=[-1 / 3], critic=[3 / 5], grad_norm=[math.sqrt(10)], clips_by_accelerator=[1.0], atol=1e-6)
+    answer = STEPS(**SLOPES, ratios=[CALM], n_processes=n_processes, micro_batch_size=size, **settings)
+    assert_equal(
+        answer, actor=[-1 / 3], critic=[3 / 5], grad_norm=[math.sqrt(10)], clips_by_accelerator=[1.0], atol=1e-6
+    )

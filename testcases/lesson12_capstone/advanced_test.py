@@ -6,7 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, examples_of, named_cases, reference, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_leaves_global_random_alone,
+    examples_of,
+    named_cases,
+    reference,
+    scenario,
+)
 from testcases.harness.doubles.drawing import normal
 from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, demonstrations, fluent, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
@@ -18,16 +26,17 @@ FITTED = scenario("fitted_of", of=train_sft)
 TUNED = scenario("tuned_of", of=train_policy)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_sft_agrees_with_the_reference():
     for answer in examples_of(train_sft):
-        answer.leaves_global_random_alone().matches_reference(atol=CLIPPED)
+        assert_leaves_global_random_alone(answer)
+        assert_equals_reference(answer, atol=CLIPPED)
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_train_policy_agrees_with_the_reference():
     for answer in examples_of(train_policy):
-        answer.matches_reference(rtol=1e-5, atol=1e-5)
+        assert_equals_reference(answer, rtol=1e-5, atol=1e-5)
 
 
 def ragged() -> tuple[Tensor, Tensor, Tensor]:
@@ -35,7 +44,7 @@ def ragged() -> tuple[Tensor, Tensor, Tensor]:
     return normal(3, 5, 6), torch.randint(6, (3, 5), generator=torch.Generator().manual_seed(2)), mask
 
 
-@worth(2)
+@pytest.mark.points(2)
 def test_sft_loss_is_the_mean_over_tokens():
     logits, input_ids, mask = ragged()
     losses = [
@@ -43,7 +52,7 @@ def test_sft_loss_is_the_mean_over_tokens():
         - logits[row, t - 1, input_ids[row, t]].item()
         for row, t in mask.nonzero().tolist()
     ]
-    call(sft_loss, logits, input_ids, mask).equals(sum(losses) / len(losses))
+    assert_equal(sft_loss(logits, input_ids, mask), sum(losses) / len(losses))
 
 
 @named_cases("garbage", {"nan": math.nan, "infinite": math.inf, "large": 1e30})
@@ -51,7 +60,7 @@ def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
     logits, input_ids, mask = ragged()
     used = mask.roll(-1, dims=1).unsqueeze(2)
     wanted = reference(sft_loss, logits, input_ids, mask)
-    call(sft_loss, logits.masked_fill(~used, garbage), input_ids, mask).equals(wanted)
+    assert_equal(sft_loss(logits.masked_fill(~used, garbage), input_ids, mask), wanted)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 20])
@@ -59,17 +68,15 @@ def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
 def test_train_sft_with_any_batch_size(batch_size, seed):
     draw = torch.Generator().manual_seed(seed)
     data, places = demonstrations(draw, 7), normal(8, 6, seed=5)
-    answer = call(
-        FITTED, table=normal(6, 6), places=places, **data, learning_rate=0.2, batch_size=batch_size, seed=seed
-    )
-    answer.matches_reference(atol=CLIPPED)
+    answer = FITTED(table=normal(6, 6), places=places, **data, learning_rate=0.2, batch_size=batch_size, seed=seed)
+    assert_equals_reference(answer, atol=CLIPPED)
 
 
 def test_train_sft_learns():
     # 60 times the same four demonstrations: what can be learned is learned; the first token of each cannot.
     data = {name: tensor.repeat(60, 1) for name, tensor in demonstrations(torch.Generator().manual_seed(1), 4).items()}
-    answer = call(FITTED, table=torch.zeros(6, 6).double(), **data, learning_rate=0.1, batch_size=4)
-    answer.satisfies(lambda got: got["losses"][-1] < 0.75 * got["losses"][0], "a loss that falls by a quarter or more")
+    answer = FITTED(table=torch.zeros(6, 6).double(), **data, learning_rate=0.1, batch_size=4)
+    assert answer["losses"][-1] < 0.75 * answer["losses"][0], "a loss that falls by a quarter or more"
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.3])
@@ -77,20 +84,20 @@ def test_evaluate_policy_evaluates_what_it_returns(temperature):
     # Gold reward and grammar are those of the returned texts; no review of the fluent table needs all 24 tokens.
     draw = torch.Generator().manual_seed(8)
     tables = {"policy": fluent(draw), "reference": fluent(draw)}
-    answer = call(JUDGED, prompts=PROMPTS * 5, **tables, temperature=temperature, max_new_tokens=24)
-    texts = answer.value["responses"].split(" | ")
+    answer = JUDGED(prompts=PROMPTS * 5, **tables, temperature=temperature, max_new_tokens=24)
+    texts = answer["responses"].split(" | ")
     gold = sum(gold_score(prompt, text) for prompt, text in zip(PROMPTS * 5, texts, strict=True)) / 15
     well_formed = sum(map(is_well_formed, texts)) / 15
-    answer.satisfies(lambda got: got["valid"] <= well_formed + 1e-6, "no more valid than well-formed")
-    answer.satisfies(lambda got: got["gold"] <= gold + 1e-6, f"a gold of at most {gold:.4f}, that of the texts")
-    answer.matches_reference()
+    assert answer["valid"] <= well_formed + 1e-6, "no more valid than well-formed"
+    assert answer["gold"] <= gold + 1e-6, f"a gold of at most {gold:.4f}, that of the texts"
+    assert_equals_reference(answer)
 
 
 def test_evaluate_policy_of_the_reference_itself_has_no_kl():
     table = fluent(torch.Generator().manual_seed(9))
     places = 0.2 * normal(32, len(WORDS))
-    answer = call(JUDGED, prompts=PROMPTS, policy=table, reference=table, places=places, temperature=0.7)
-    answer.equals(kl=0.0, atol=1e-9)
+    answer = JUDGED(prompts=PROMPTS, policy=table, reference=table, places=places, temperature=0.7)
+    assert_equal(answer, kl=0.0, atol=1e-9)
 
 
 def test_evaluate_policy_reports_a_negative_estimate_as_it_is():
@@ -101,14 +108,9 @@ def test_evaluate_policy_reports_a_negative_estimate_as_it_is():
     likes, dislikes = policy.clone(), policy.clone()
     likes[:, 0], dislikes[:, 1] = math.log(9.0), math.log(9.0)
     options = {"prompts": PROMPTS[:1], "policy": policy, "max_new_tokens": 1}
-    answers = [call(JUDGED, **options, reference=table) for table in (likes, dislikes)]
-    found = [answer.value["kl"] for answer in answers]
-    answers[0].satisfies(
-        lambda got: all(
-            abs(a - b) < 1e-9 for a, b in zip(sorted(found), (math.log(0.5 / 0.9), math.log(5)), strict=True)
-        ),
-        f"KL estimates of ln(0.5 / 0.9) and ln 5 for the two references, not {found}",
-    )
+    found = [JUDGED(**options, reference=table)["kl"] for table in (likes, dislikes)]
+    wanted = [math.log(0.5 / 0.9), math.log(5)]
+    assert sorted(found) == pytest.approx(wanted, abs=1e-9), "KL estimates of ln(0.5 / 0.9) and ln 5 for the two"
 
 
 def test_evaluate_policy_does_not_depend_on_the_padding():
@@ -116,12 +118,14 @@ def test_evaluate_policy_does_not_depend_on_the_padding():
     script = {PROMPTS[0]: "the film was good . <eos>", PROMPTS[2]: "the meal was good . <eos>"}
     reference, places = normal(len(WORDS), len(WORDS)), normal(32, len(WORDS), seed=2)
     options = {"script": script, "reference": reference, "places": places}
-    alone = [call(JUDGED, prompts=(prompt,), **options).value["kl"] for prompt in script]
-    call(JUDGED, prompts=tuple(script), **options).equals(kl=sum(alone) / 2).matches_reference()
+    alone = [JUDGED(prompts=(prompt,), **options)["kl"] for prompt in script]
+    answer = JUDGED(prompts=tuple(script), **options)
+    assert_equal(answer, kl=sum(alone) / 2)
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("settings", [{"kl_coef": 1.0}, {"kl_target": 2.0, "kl_horizon": 20}, {"num_minibatches": 2}])
 def test_train_policy_follows_the_config(settings):
     world = stages(torch.Generator().manual_seed(21))
     options = {"num_updates": 3, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.1, **settings}
-    call(TUNED, **world, prompts=PROMPTS, **options).matches_reference(rtol=1e-5, atol=1e-5)
+    assert_equals_reference(TUNED(**world, prompts=PROMPTS, **options), rtol=1e-5, atol=1e-5)

@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, scenario, worth
+from testcases.harness import (
+    assert_equal,
+    assert_equals_reference,
+    assert_leaves_global_random_alone,
+    named_cases,
+    scenario,
+    value_and_gradients,
+)
 from testcases.lesson12_capstone.examples import ALL, CLIPPED, MANY, SCRIPT, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
@@ -42,19 +49,21 @@ EVEN = [0.0, 0.0, -math.inf]
         "what-is-not-learned-may-be-nan": ([[SKEW, [NAN] * 3, [NAN] * 3]], [[0, 0, 0]], [[NO, YES, NO]], LN2),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_sft_loss_by_hand(logits, input_ids, loss_mask, loss):
-    call(sft_loss, logits, input_ids, loss_mask).equals(loss)
+    assert_equal(sft_loss(logits, input_ids, loss_mask), loss)
 
 
 def test_sft_loss_gradient():
     # By the logits before each token to learn: (p - onehot) / 2. Nothing for the last and for those before token 1.
-    answer = call(sft_loss, [[SKEW, SKEW, SKEW, SKEW]], [[2, 1, 0, 2]], [[NO, NO, YES, YES]], grad_of="logits")
-    answer.equals(1.5 * LN2)
-    answer.gradient_equals(logits=[[[0.0, 0.0, 0.0], [-0.25, 0.125, 0.125], [0.25, 0.125, -0.375], [0.0, 0.0, 0.0]]])
+    answer, grads = value_and_gradients(
+        sft_loss, [[SKEW, SKEW, SKEW, SKEW]], [[2, 1, 0, 2]], [[NO, NO, YES, YES]], wrt="logits"
+    )
+    assert_equal(answer, 1.5 * LN2)
+    assert_equal(grads, logits=[[[0.0, 0.0, 0.0], [-0.25, 0.125, 0.125], [0.25, 0.125, -0.375], [0.0, 0.0, 0.0]]])
     # A single token to learn: p - onehot.
-    answer = call(sft_loss, [[SKEW, SKEW]], [[2, 1]], [[NO, YES]], grad_of="logits")
-    answer.gradient_equals(logits=[[[0.5, -0.75, 0.25], [0.0, 0.0, 0.0]]])
+    answer, grads = value_and_gradients(sft_loss, [[SKEW, SKEW]], [[2, 1]], [[NO, YES]], wrt="logits")
+    assert_equal(grads, logits=[[[0.5, -0.75, 0.25], [0.0, 0.0, 0.0]]])
 
 
 # Four demonstrations over four tokens: a prompt of one token (its number is the row's), tokens to learn, padding.
@@ -68,34 +77,32 @@ UNIFORM = torch.zeros(4, 4, dtype=torch.float64)
 
 def test_train_sft_first_loss_is_that_of_the_untrained_policy():
     # Four tokens, all alike: ln 4 a token, whatever the batch.
-    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=4)
-    answer.satisfies(lambda got: len(got["losses"]) == 1, "one loss: four rows are one batch")
-    answer.satisfies(lambda got: abs(got["losses"][0] - 2 * LN2) < 1e-6, "a loss of ln 4 = 1.386294, as a float")
+    answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=4)
+    assert len(answer["losses"]) == 1, "one loss: four rows are one batch"
+    assert abs(answer["losses"][0] - 2 * LN2) < 1e-6, "a loss of ln 4 = 1.386294, as a float"
     # After 1, where one token is learned, the 3 has five times the weight of the others: ln(8 / 5) among six.
     table = [[0.0] * 4, [0.0, 0.0, 0.0, math.log(5)], [0.0] * 4, [0.0] * 4]
-    answer = call(FITTED, table=table, **ROWS, learning_rate=0.1, batch_size=4)
-    answer.part("losses").equals([(10 * LN2 + math.log(8 / 5)) / 6], atol=1e-6)
+    answer = FITTED(table=table, **ROWS, learning_rate=0.1, batch_size=4)
+    assert_equal(answer["losses"], [(10 * LN2 + math.log(8 / 5)) / 6], atol=1e-6)
 
 
 @pytest.mark.parametrize(
     "batch_size, sizes", [(1, [1, 1, 1, 1]), (2, [2, 2]), (3, [3, 1]), (4, [4]), (9, [4])], ids=str
 )
 def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
-    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=batch_size)
-    answer.satisfies(
-        lambda got: got["batches_apart"] and [*map(len, got["first_tokens"])] == sizes,
-        f"batches of {', '.join(map(str, sizes))}",
+    answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=batch_size)
+    assert answer["batches_apart"] and [*map(len, answer["first_tokens"])] == sizes, (
+        f"batches of {', '.join(map(str, sizes))}"
     )
-    answer.satisfies(
-        lambda got: sorted(sum(got["first_tokens"], [])) == [0, 1, 2, 3], "each of the four rows exactly once"
-    )
-    answer.satisfies(lambda got: len(got["losses"]) == len(sizes), f"{len(sizes)} a loss per step")
+    assert sorted(sum(answer["first_tokens"], [])) == [0, 1, 2, 3], "each of the four rows exactly once"
+    assert len(answer["losses"]) == len(sizes), f"{len(sizes)} a loss per step"
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_train_sft_draws_the_order_from_its_own_generator(seed):
-    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=1, seed=seed)
-    answer.leaves_global_random_alone().matches_reference(atol=CLIPPED)
+    answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=1, seed=seed)
+    assert_leaves_global_random_alone(answer)
+    assert_equals_reference(answer, atol=CLIPPED)
 
 
 def test_train_sft_takes_steps_that_shrink():
@@ -103,11 +110,9 @@ def test_train_sft_takes_steps_that_shrink():
     # After token 0 the policy learns 2: its logit rises, the three others fall. One token to learn: a slope below 1,
     # so nothing is clipped. (Later steps are a little shorter than the learning rate: Adam's momentum.)
     same = {name: [rows[3]] * 3 for name, rows in ROWS.items()}
-    answer = call(FITTED, table=UNIFORM, **same, learning_rate=0.5, batch_size=1)
-    answer.satisfies(
-        lambda got: 0.8 < got["table"][3, 2] < 1.0, "a logit that rises by a little less than 0.5 + 0.333 + 0.167"
-    )
-    answer.matches_reference()
+    answer = FITTED(table=UNIFORM, **same, learning_rate=0.5, batch_size=1)
+    assert 0.8 < answer["table"][3, 2] < 1.0, "a logit that rises by a little less than 0.5 + 0.333 + 0.167"
+    assert_equals_reference(answer)
 
 
 def test_train_sft_learns_the_response_only():
@@ -117,11 +122,13 @@ def test_train_sft_learns_the_response_only():
         "attention_mask": [[YES, YES, YES, YES], [YES, YES, YES, NO]],
         "loss_mask": [[NO, NO, YES, YES], [NO, NO, YES, NO]],
     }
-    answer = call(FITTED, table=UNIFORM, **data, learning_rate=0.5, batch_size=4)
+    answer = FITTED(table=UNIFORM, **data, learning_rate=0.5, batch_size=4)
     # After 1 comes 2, after 2 comes 3, after 3 comes 2: one step of 0.5 up, the rest 0.5 down.
     up, down = 0.5, -0.5
-    answer.part("table").equals(
-        [[0.0, 0.0, 0.0, 0.0], [down, down, up, down], [down, down, down, up], [down, down, up, down]], atol=1e-6
+    assert_equal(
+        answer["table"],
+        [[0.0, 0.0, 0.0, 0.0], [down, down, up, down], [down, down, down, up], [down, down, up, down]],
+        atol=1e-6,
     )
 
 
@@ -131,15 +138,15 @@ def test_train_sft_clips_the_gradients(gain):
     # shows in the second step, whose slopes are small. With a gain of 5 single slopes are above 1 as well.
     table = torch.zeros(4, 4, dtype=torch.float64)
     table[:, 1] = 6.0 / gain
-    answer = call(FITTED, table=table, **ROWS, learning_rate=2.0 / gain, batch_size=1, seed=1, gain=gain)
-    answer.matches_reference(atol=CLIPPED)
+    answer = FITTED(table=table, **ROWS, learning_rate=2.0 / gain, batch_size=1, seed=1, gain=gain)
+    assert_equals_reference(answer, atol=CLIPPED)
 
 
 @pytest.mark.parametrize("train_mode", [False, True])
 def test_train_sft_trains_in_train_mode_and_leaves_it(train_mode):
-    answer = call(FITTED, table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2, train_mode=train_mode)
-    answer.satisfies(lambda got: got["in_train_mode"], "train mode, dropout on, while it learns")
-    answer.satisfies(lambda got: got["left_in_train_mode"] is False, "eval mode afterwards")
+    answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2, train_mode=train_mode)
+    assert answer["in_train_mode"], "train mode, dropout on, while it learns"
+    assert answer["left_in_train_mode"] is False, "eval mode afterwards"
 
 
 # Gold of the script (relevance + sentiment): 1 + 2/2 = 2; the wrong topic, one bad word: 0 - 1/2; half of it on the
@@ -157,43 +164,45 @@ LONG = dict(list(SCRIPT.items())[:4])
         "the-stop-token-is-padding": {"pad_token_id": 1},
     },
 )
-@worth(2)
+@pytest.mark.points(2)
 def test_evaluate_policy_by_hand(settings):
-    answer = call(JUDGED, prompts=tuple(LONG), script=LONG, max_new_tokens=12, **settings)
+    answer = JUDGED(prompts=tuple(LONG), script=LONG, max_new_tokens=12, **settings)
     # The reference is uniform, the policy certain: each token has KL ln V. The prompts have 4, 9, 10 and 4 tokens.
-    answer.equals(gold=(2 - 0.5 + 1 + 0) / 4, valid=3 / 4, kl=33 / 4 * math.log(len(WORDS)), proxy=(27 + 33 / 8) / 4)
-    answer.satisfies(lambda got: got["fills_with_the_id_of_the_config"], "padding with config.pad_token_id")
+    assert_equal(
+        answer, gold=(2 - 0.5 + 1 + 0) / 4, valid=3 / 4, kl=33 / 4 * math.log(len(WORDS)), proxy=(27 + 33 / 8) / 4
+    )
+    assert answer["fills_with_the_id_of_the_config"], "padding with config.pad_token_id"
     # The second alone, unkind and off its topic: below 0.
-    call(JUDGED, prompts=tuple(LONG)[1:2], script=LONG, **settings).equals(gold=-0.5)
+    assert_equal(JUDGED(prompts=tuple(LONG)[1:2], script=LONG, **settings), gold=-0.5)
     # However many there are, each counts: 64 times gold 2, 16 times -1/2.
     prompts = tuple(LONG)[:1] * 64 + tuple(LONG)[1:2] * 16
-    call(JUDGED, prompts=prompts, script=LONG, **settings).equals(gold=1.5)
+    assert_equal(JUDGED(prompts=prompts, script=LONG, **settings), gold=1.5)
 
 
 def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
     # "the battery was lovely ." is a review, but its stop token never came: after five words the policy was cut.
     script = {prompt: SCRIPT[prompt] for prompt in ("review the film :", "tell me about the phone :")}
-    answer = call(JUDGED, prompts=tuple(script), script=script, max_new_tokens=5)
-    answer.equals(gold=0.0, valid=0.0)
+    answer = JUDGED(prompts=tuple(script), script=script, max_new_tokens=5)
+    assert_equal(answer, gold=0.0, valid=0.0)
     # With room for three more it writes padding: that is no stop token either. The other one stops in time.
-    answer = call(JUDGED, prompts=tuple(script), script=script, max_new_tokens=8)
-    answer.equals(gold=1.0, valid=0.5)
-    answer = call(JUDGED, prompts=tuple(script)[:1], script=script, max_new_tokens=8)
-    answer.equals(gold=2.0, valid=1.0)
+    answer = JUDGED(prompts=tuple(script), script=script, max_new_tokens=8)
+    assert_equal(answer, gold=1.0, valid=0.5)
+    answer = JUDGED(prompts=tuple(script)[:1], script=script, max_new_tokens=8)
+    assert_equal(answer, gold=2.0, valid=1.0)
 
 
 @pytest.mark.parametrize("stop", ["<eos>", "<unk>"])
 def test_evaluate_policy_takes_each_of_the_stop_tokens(stop):
     script = {"review the film :": f"the film was superb and good . {stop}"}
-    answer = call(JUDGED, prompts=tuple(script), script=script, stop_token_ids=(1, 2), max_new_tokens=8)
-    answer.equals(gold=2.0, valid=1.0)
+    answer = JUDGED(prompts=tuple(script), script=script, stop_token_ids=(1, 2), max_new_tokens=8)
+    assert_equal(answer, gold=2.0, valid=1.0)
 
 
 def test_evaluate_policy_returns_the_texts_in_the_order_of_the_prompts():
     prompts = tuple(LONG)[::-1]
-    answer = call(JUDGED, prompts=prompts, script=LONG, max_new_tokens=12)
+    answer = JUDGED(prompts=prompts, script=LONG, max_new_tokens=12)
     wanted = " | ".join(LONG[prompt].removesuffix(" <eos>") for prompt in prompts)
-    answer.satisfies(lambda got: got["responses"] == wanted, f"the texts without special tokens: {wanted}")
+    assert answer["responses"] == wanted, f"the texts without special tokens: {wanted}"
 
 
 def test_evaluate_policy_reads_the_reference_at_the_temperature():
@@ -201,8 +210,8 @@ def test_evaluate_policy_reads_the_reference_at_the_temperature():
     reference = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
     reference[WORDS.index(":"), WORDS.index("the")] = 4 * LN2
     script = {"review the film :": "the <eos>"}
-    answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, temperature=2.0, max_new_tokens=4)
-    answer.equals(kl=math.log(len(WORDS) + 3) - math.log(4) + math.log(len(WORDS)))
+    answer = JUDGED(prompts=tuple(script), script=script, reference=reference, temperature=2.0, max_new_tokens=4)
+    assert_equal(answer, kl=math.log(len(WORDS) + 3) - math.log(4) + math.log(len(WORDS)))
 
 
 @named_cases(
@@ -219,21 +228,22 @@ def test_evaluate_policy_reads_the_reference_without_dropout(trains):
     reference = torch.zeros(len(WORDS), len(WORDS), dtype=torch.float64)
     reference[WORDS.index("the"), WORDS.index("film")] = math.log(len(WORDS) - 1)
     script = {"review the film :": "the film was bad . <eos>"}
-    answer = call(JUDGED, prompts=tuple(script), script=script, reference=reference, in_train_mode=trains)
-    answer.equals(kl=5 * math.log(len(WORDS)) + LN2)
-    answer.satisfies(lambda got: got["left_in_another_mode"] == [], "each part of both models in the mode it came in")
+    answer = JUDGED(prompts=tuple(script), script=script, reference=reference, in_train_mode=trains)
+    assert_equal(answer, kl=5 * math.log(len(WORDS)) + LN2)
+    assert answer["left_in_another_mode"] == [], "each part of both models in the mode it came in"
     # A policy with dropout as well.
-    answer = call(JUDGED, prompts=tuple(script), policy=reference, reference=reference, in_train_mode=trains)
-    answer.equals(kl=0.0, atol=1e-9)
-    answer.satisfies(lambda got: got["left_in_another_mode"] == [], "each part of both models in the mode it came in")
+    answer = JUDGED(prompts=tuple(script), policy=reference, reference=reference, in_train_mode=trains)
+    assert_equal(answer, kl=0.0, atol=1e-9)
+    assert answer["left_in_another_mode"] == [], "each part of both models in the mode it came in"
 
 
 @pytest.mark.parametrize("twice", [NO, YES])
 def test_evaluate_policy_draws_the_same_numbers_every_time(twice):
     table = torch.randn(len(WORDS), len(WORDS), generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     prompts = ("review the film :", "review the book :", "how was the meal ?")
-    answer = call(JUDGED, prompts=prompts, policy=table, reference=table.flip(0), twice=twice, max_new_tokens=6)
-    answer.leaves_global_random_alone().matches_reference()
+    answer = JUDGED(prompts=prompts, policy=table, reference=table.flip(0), twice=twice, max_new_tokens=6)
+    assert_leaves_global_random_alone(answer)
+    assert_equals_reference(answer)
 
 
 PROMPTS = ("review the film :", "a friend asks : how was the book ?", "review the song :")
@@ -243,21 +253,22 @@ RUN = {"num_updates": 2, "batch_size": 4, "num_epochs": 1, "learning_rate": 0.05
 
 @named_cases("frozen", {"trainable": NO, "frozen": YES})
 def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
-    answer = call(TUNED, **STAGES, prompts=PROMPTS, frozen=frozen, **RUN)
-    answer.equals(sft_afterwards=STAGES["sft"], sft_requires_gradients_afterwards=not frozen, reference=STAGES["sft"])
-    answer.satisfies(
-        lambda got: (got["policy"] - STAGES["sft"]).abs().max() > 0.01, "a policy that has moved from the SFT model"
+    answer = TUNED(**STAGES, prompts=PROMPTS, frozen=frozen, **RUN)
+    assert_equal(
+        answer, sft_afterwards=STAGES["sft"], sft_requires_gradients_afterwards=not frozen, reference=STAGES["sft"]
     )
-    answer.satisfies(lambda got: torch.equal(got["policy"], got["policy_of_the_trainer"]), "the policy of the trainer")
-    answer.satisfies(lambda got: got["sft_left_in_another_mode"] == [], "the SFT model in the mode it was in")
-    answer.equals(sft_dropout_afterwards=0.5, sft_has_gradients_afterwards=NO)
-    answer.satisfies(lambda got: not got["seeds_the_global_generator"], "no torch.manual_seed")
+    assert (answer["policy"] - STAGES["sft"]).abs().max() > 0.01, "a policy that has moved from the SFT model"
+    assert torch.equal(answer["policy"], answer["policy_of_the_trainer"]), "the policy of the trainer"
+    assert answer["sft_left_in_another_mode"] == [], "the SFT model in the mode it was in"
+    assert_equal(answer, sft_dropout_afterwards=0.5, sft_has_gradients_afterwards=NO)
+    assert not answer["seeds_the_global_generator"], "no torch.manual_seed"
 
 
 def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
     # At a learning rate of almost 0 nothing moves: the policy is the SFT model, the critic the reward model.
-    answer = call(TUNED, **STAGES, prompts=PROMPTS, **{**RUN, "learning_rate": 1e-30})
-    answer.equals(
+    answer = TUNED(**STAGES, prompts=PROMPTS, **{**RUN, "learning_rate": 1e-30})
+    assert_equal(
+        answer,
         policy=STAGES["sft"],
         critic_backbone=STAGES["reward_backbone"],
         critic_head=STAGES["reward_head"],
@@ -268,38 +279,36 @@ def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
 
 def test_train_policy_goes_on_from_a_checkpoint():
     # The first run was stopped after update 1 of 2: the second does update 2, and ends where one run would have ended.
-    answer = call(TUNED, **STAGES, prompts=PROMPTS, resume_after=1, **RUN)
-    answer.satisfies(lambda got: got["on_update"] == [2], "on_update after update 2 alone")
-    answer.matches_reference(rtol=1e-5, atol=1e-5)
+    answer = TUNED(**STAGES, prompts=PROMPTS, resume_after=1, **RUN)
+    assert answer["on_update"] == [2], "on_update after update 2 alone"
+    assert_equals_reference(answer, rtol=1e-5, atol=1e-5)
 
 
 def test_train_policy_does_not_start_anew_where_the_checkpoint_is_missing():
-    call(TUNED, **STAGES, prompts=PROMPTS, resume_after=0, **RUN).raises(FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        TUNED(**STAGES, prompts=PROMPTS, resume_after=0, **RUN)
 
 
 def test_train_policy_trains_the_critic_and_not_the_reward_model():
-    answer = call(TUNED, **STAGES, prompts=PROMPTS, **RUN)
-    answer.equals(
+    answer = TUNED(**STAGES, prompts=PROMPTS, **RUN)
+    assert_equal(
+        answer,
         reward_backbone_afterwards=STAGES["reward_backbone"],
         reward_head_afterwards=STAGES["reward_head"],
         reward_bias_afterwards=0.25,
         reward_requires_gradients_afterwards=NO,
     )
-    answer.satisfies(
-        lambda got: (
-            (got["critic_backbone"] - STAGES["reward_backbone"]).abs().max() > 0.01
-            and (got["critic_head"] - STAGES["reward_head"]).abs().max() > 0.01
-        ),
-        "a critic whose backbone and head have moved",
-    )
+    assert (answer["critic_backbone"] - STAGES["reward_backbone"]).abs().max() > 0.01 and (
+        answer["critic_head"] - STAGES["reward_head"]
+    ).abs().max() > 0.01, "a critic whose backbone and head have moved"
 
 
 def test_train_policy_runs_to_the_end_and_calls_on_update():
-    answer = call(TUNED, **STAGES, prompts=PROMPTS, **{**RUN, "num_updates": 3})
-    answer.equals(updates_done=3)
-    answer.satisfies(lambda got: got["on_update"] == [1, 2, 3], "on_update after each of the three updates")
+    answer = TUNED(**STAGES, prompts=PROMPTS, **{**RUN, "num_updates": 3})
+    assert_equal(answer, updates_done=3)
+    assert answer["on_update"] == [1, 2, 3], "on_update after each of the three updates"
 
 
 @named_cases("prompts", {"less-than-a-batch": PROMPTS, "more-than-a-batch-one-of-them-twice": MANY})
 def test_train_policy_agrees_with_a_run_of_the_reference(prompts):
-    call(TUNED, **STAGES, prompts=prompts, kl_coef=0.2, seed=3, **RUN).matches_reference(rtol=1e-5, atol=1e-5)
+    assert_equals_reference(TUNED(**STAGES, prompts=prompts, kl_coef=0.2, seed=3, **RUN), rtol=1e-5, atol=1e-5)

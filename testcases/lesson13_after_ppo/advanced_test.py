@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import call, reference, scenario
+from testcases.harness import assert_equal, assert_equals_reference, gradients, reference, scenario, value_and_gradients
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson01_masked_sequences import masked_mean
 from tutorial.lesson02_reward_model import pairwise_loss
@@ -43,12 +43,12 @@ def test_group_advantages_without_division_are_rloo_shrunk(shape):
     # score - mean of all K = (K - 1) / K * (score - mean of the others)
     scores, responses = normal(*shape), shape[1]
     rloo = scores - reference(leave_one_out_baseline, scores)
-    call(group_advantages, scores, divide_by_std=False).equals(rloo * (responses - 1) / responses)
+    assert_equal(group_advantages(scores, divide_by_std=False), rloo * (responses - 1) / responses)
 
 
 def test_group_advantages_show_a_nan_in_its_own_group():
-    answer = call(group_advantages, [[1.0, math.nan, 2.0], [1.0, 2.0, 3.0]], 0.0)
-    answer.satisfies(lambda got: bool(got[0].isnan().all() and got[1].isfinite().all()), "NaN in the first row alone")
+    answer = group_advantages([[1.0, math.nan, 2.0], [1.0, 2.0, 3.0]], 0.0)
+    assert bool(answer[0].isnan().all() and answer[1].isfinite().all()), "NaN in the first row alone"
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3])
@@ -56,10 +56,9 @@ def test_clipped_token_losses_with_equal_bounds_are_ppos(epsilon):
     log_probs, old, mask, advantages = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, ragged(), normal(4, seed=3)
     wide = advantages.unsqueeze(1).expand(4, 6)
     expected = reference(compute_ppo_loss, log_probs, old, wide, epsilon, mask)
-    answer = call(clipped_token_losses, log_probs, old, advantages, mask, epsilon, epsilon)
-    answer.satisfies(
-        lambda losses: bool(torch.isclose(losses.sum() / mask.sum(), expected, rtol=0, atol=1e-12)),
-        "a mean over the real tokens equal to lesson 5's loss",
+    answer = clipped_token_losses(log_probs, old, advantages, mask, epsilon, epsilon)
+    assert bool(torch.isclose(answer.sum() / mask.sum(), expected, rtol=0, atol=1e-12)), (
+        "a mean over the real tokens equal to lesson 5's loss"
     )
 
 
@@ -68,14 +67,16 @@ def test_clipped_token_losses_let_nothing_in_from_the_padding(garbage):
     mask, advantages = ragged(), normal(4, seed=3)
     log_probs, old = (normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2))
     for pair in ((log_probs, old), (normal(4, 6, seed=1), old), (log_probs, normal(4, 6, seed=2))):
-        call(clipped_token_losses, *pair, advantages, mask, grad_of="log_probs").matches_reference()
+        answer, _ = value_and_gradients(clipped_token_losses, *pair, advantages, mask, wrt="log_probs")
+        assert_equals_reference(answer)
 
 
 @TAILS
 def test_clipped_token_losses_of_improbable_tokens(dtype, level):
     terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level - 0.1, level]], dtype=dtype)]
     mask = torch.ones(1, 2, dtype=torch.bool)
-    call(clipped_token_losses, *terms, torch.ones(1, dtype=dtype), mask, grad_of="log_probs").matches_reference()
+    answer, _ = value_and_gradients(clipped_token_losses, *terms, torch.ones(1, dtype=dtype), mask, wrt="log_probs")
+    assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("ratio_cap", [1.0, 1.5, 1e6])
@@ -84,8 +85,11 @@ def test_cispo_token_losses_have_the_gradient_of_reinforce_times_a_constant(rati
     log_probs, old, mask, advantages = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, ragged(), normal(4, seed=3)
     weights = reference(truncated_importance_weights, log_probs, old, mask, ratio_cap)
     slopes = -weights * advantages.unsqueeze(1)
-    answer = call(cispo_token_losses, log_probs, old, advantages, mask, ratio_cap, grad_of="log_probs")
-    answer.equals((slopes * log_probs).masked_fill(~mask, 0.0)).gradient_equals(log_probs=slopes)
+    answer, grads = value_and_gradients(
+        cispo_token_losses, log_probs, old, advantages, mask, ratio_cap, wrt="log_probs"
+    )
+    assert_equal(answer, (slopes * log_probs).masked_fill(~mask, 0.0))
+    assert_equal(grads, log_probs=slopes)
 
 
 @GARBAGE
@@ -94,12 +98,13 @@ def test_cispo_token_losses_take_nothing_from_the_padding_and_show_a_nan_of_a_re
     now, old = normal(4, 6, seed=1), normal(4, 6, seed=2)
     padded = now.masked_fill(~mask, garbage), old.masked_fill(~mask, garbage)
     for pair in (padded, (now, padded[1]), (padded[0], old)):
-        call(cispo_token_losses, *pair, advantages, mask, 2.0, grad_of="log_probs").matches_reference()
+        answer, _ = value_and_gradients(cispo_token_losses, *pair, advantages, mask, 2.0, wrt="log_probs")
+        assert_equals_reference(answer)
     for broken in ({"log_probs": BROKEN}, {"old_log_probs": BROKEN}):
-        answer = call(cispo_token_losses, **{**ON_POLICY, "advantages": [2.0], "ratio_cap": 2.0, **broken})
-        answer.equals([[2.0, math.nan, 0.0]], equal_nan=True)
-    answer = call(cispo_token_losses, **ON_POLICY, advantages=[math.nan], ratio_cap=2.0)
-    answer.equals([[math.nan, math.nan, 0.0]], equal_nan=True)
+        answer = cispo_token_losses(**{**ON_POLICY, "advantages": [2.0], "ratio_cap": 2.0, **broken})
+        assert_equal(answer, [[2.0, math.nan, 0.0]], equal_nan=True)
+    answer = cispo_token_losses(**ON_POLICY, advantages=[math.nan], ratio_cap=2.0)
+    assert_equal(answer, [[math.nan, math.nan, 0.0]], equal_nan=True)
 
 
 @pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
@@ -110,12 +115,12 @@ def test_reduce_losses_of_microbatches_sum_up_to_the_window(denominator, cut):
     total = float(mask.sum()) if denominator == "tokens" else 4.0
     whole = reference(reduce_losses, losses, mask, denominator, None, constant)
     rest = reference(reduce_losses, losses[cut:], mask[cut:], denominator, total, constant)
-    call(reduce_losses, losses[:cut], mask[:cut], denominator, total, constant).equals(whole - rest)
+    assert_equal(reduce_losses(losses[:cut], mask[:cut], denominator, total, constant), whole - rest)
 
 
 def test_reduce_losses_by_tokens_is_the_masked_mean():
     losses, mask = normal(4, 6), ragged()
-    call(reduce_losses, losses, mask).equals(reference(masked_mean, losses, mask))
+    assert_equal(reduce_losses(losses, mask), reference(masked_mean, losses, mask))
 
 
 @GARBAGE
@@ -123,7 +128,8 @@ def test_reduce_losses_by_tokens_is_the_masked_mean():
 def test_reduce_losses_let_nothing_in_from_the_padding(garbage, denominator):
     losses, constant = normal(4, 6).masked_fill(~ragged(), garbage), 6.0 if denominator == "constant" else None
     options = {"denominator": denominator, "constant": constant}
-    call(reduce_losses, losses, ragged(), **options, grad_of="losses").matches_reference()
+    answer, _ = value_and_gradients(reduce_losses, losses, ragged(), **options, wrt="losses")
+    assert_equals_reference(answer)
 
 
 @GARBAGE
@@ -131,20 +137,22 @@ def test_sequence_ratio_lets_nothing_in_from_the_padding(garbage):
     mask = ragged()
     log_probs, old = (normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2))
     for per_token in (True, False):
-        call(sequence_ratio, log_probs, old, mask, per_token, grad_of="log_probs").matches_reference()
+        answer, _ = value_and_gradients(sequence_ratio, log_probs, old, mask, per_token, wrt="log_probs")
+        assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0], ids=["near", "far"])
 def test_sequence_ratio_of_a_response_is_the_power_of_its_mean(scale):
     log_probs, old, mask = scale * normal(4, 6), scale * normal(4, 6, seed=2), ragged()
     expected = reference(sequence_ratio, log_probs, old, mask, True) ** mask.sum(dim=1)
-    call(sequence_ratio, log_probs, old, mask, False).equals(expected)
+    assert_equal(sequence_ratio(log_probs, old, mask, False), expected)
 
 
 @TAILS
 def test_sequence_ratio_of_improbable_tokens(dtype, level):
     terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level - 0.1, level]], dtype=dtype)]
-    call(sequence_ratio, *terms, torch.ones(1, 2, dtype=torch.bool), grad_of="log_probs").matches_reference()
+    answer, _ = value_and_gradients(sequence_ratio, *terms, torch.ones(1, 2, dtype=torch.bool), wrt="log_probs")
+    assert_equals_reference(answer)
 
 
 def categories(seed: int) -> Tensor:
@@ -156,10 +164,9 @@ def test_kl_token_losses_have_the_kl_as_their_mean_under_the_old_policy():
     now, then, ref = categories(1), categories(2), categories(3)
     expected = (now.exp() * (now - ref)).sum()
     mask = torch.ones(1, 5, dtype=torch.bool)
-    answer = call(kl_token_losses, now[None], then[None], ref[None], mask)
-    answer.satisfies(
-        lambda losses: bool(torch.isclose((then.exp() * losses[0]).sum(), expected, rtol=0, atol=1e-12)),
-        "a mean over what the old policy samples equal to KL(policy || reference)",
+    answer = kl_token_losses(now[None], then[None], ref[None], mask)
+    assert bool(torch.isclose((then.exp() * answer[0]).sum(), expected, rtol=0, atol=1e-12)), (
+        "a mean over what the old policy samples equal to KL(policy || reference)"
     )
 
 
@@ -167,19 +174,19 @@ def test_kl_token_losses_have_the_gradient_of_the_kl():
     logits = normal(5, seed=1).requires_grad_()
     now, then, ref = logits.log_softmax(dim=0), categories(2), categories(3)
     (expected,) = torch.autograd.grad((now.exp() * (now - ref)).sum(), logits)
-    answer = call(
+    answer, grads = value_and_gradients(
         kl_token_losses,
         now.detach()[None],
         then[None],
         ref[None],
         torch.ones(1, 5, dtype=torch.bool),
-        grad_of="log_probs",
-        grad_weights=then.exp()[None],
+        wrt="log_probs",
+        weights=then.exp()[None],
     )
     # From the slope by each log-probability to that by the logits: g - p * sum of g.
     slope = then.exp() * (now - then).exp() * (now - ref)
     torch.testing.assert_close(slope - now.exp() * slope.sum(), expected)
-    answer.gradient_equals(log_probs=slope.detach()[None])
+    assert_equal(grads, log_probs=slope.detach()[None])
 
 
 @GARBAGE
@@ -188,34 +195,34 @@ def test_kl_token_losses_let_nothing_in_from_the_padding(garbage):
     terms = [normal(4, 6, seed=seed) - 2 for seed in (1, 2, 3)]
     for broken in (0, 1, 2):
         given = [one.masked_fill(~mask, garbage) if i == broken else one for i, one in enumerate(terms)]
-        call(kl_token_losses, *given, mask, grad_of="log_probs").matches_reference()
+        answer, _ = value_and_gradients(kl_token_losses, *given, mask, wrt="log_probs")
+        assert_equals_reference(answer)
 
 
 @GARBAGE
 def test_truncated_importance_weights_let_nothing_in_from_the_padding(garbage):
     mask = ragged()
     pair = [normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2)]
-    call(truncated_importance_weights, *pair, mask, 1.5).matches_reference()
+    assert_equals_reference(truncated_importance_weights(*pair, mask, 1.5))
 
 
 def test_truncated_importance_weights_have_the_mean_1_below_the_cap():
     trainer, sampler = categories(1), categories(2)
-    answer = call(truncated_importance_weights, trainer[None], sampler[None], torch.ones(1, 5, dtype=torch.bool), 1e6)
-    answer.satisfies(
-        lambda weights: bool(torch.isclose((sampler.exp() * weights[0]).sum(), torch.tensor(1.0).double())),
-        "a mean of 1 over what the sampler samples",
+    answer = truncated_importance_weights(trainer[None], sampler[None], torch.ones(1, 5, dtype=torch.bool), 1e6)
+    assert bool(torch.isclose((sampler.exp() * answer[0]).sum(), torch.tensor(1.0).double())), (
+        "a mean of 1 over what the sampler samples"
     )
 
 
 @TAILS
 def test_truncated_importance_weights_of_improbable_tokens(dtype, level):
     terms = [torch.tensor([[level, level + 0.5]], dtype=dtype), torch.tensor([[level + 0.3, level]], dtype=dtype)]
-    call(truncated_importance_weights, *terms, torch.ones(1, 2, dtype=torch.bool)).matches_reference()
+    assert_equals_reference(truncated_importance_weights(*terms, torch.ones(1, 2, dtype=torch.bool)))
 
 
 def test_truncated_importance_weights_of_a_token_that_the_sampler_held_for_impossible():
-    call(truncated_importance_weights, [[-1.0, -500.0]], [[-2000.0, -1.0]], [[True, True]], 2.0).equals(
-        [[2.0, math.exp(-499)]]
+    assert_equal(
+        truncated_importance_weights([[-1.0, -500.0]], [[-2000.0, -1.0]], [[True, True]], 2.0), [[2.0, math.exp(-499)]]
     )
 
 
@@ -223,13 +230,14 @@ def test_truncated_importance_weights_of_a_token_that_the_sampler_held_for_impos
 def test_dpo_loss_is_bradley_terry_on_implicit_rewards(beta):
     chosen, rejected, ref_chosen, ref_rejected = (4 * normal(5, seed=seed) - 20 for seed in range(4))
     rewards = beta * (chosen - ref_chosen), beta * (rejected - ref_rejected)
-    call(dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta).equals(reference(pairwise_loss, *rewards))
+    assert_equal(dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta), reference(pairwise_loss, *rewards))
 
 
 @pytest.mark.parametrize("margin, loss", [(1e4, 0.0), (-1e4, 5e3), (-1e6, 5e5)])
 def test_dpo_loss_of_large_margins(margin, loss):
-    answer = call(dpo_loss, [margin], [0.0], [0.0], [0.0], 0.5, grad_of="chosen")
-    answer.equals(loss).gradient_equals(chosen=[0.0 if margin > 0 else -0.5])
+    answer, grads = value_and_gradients(dpo_loss, [margin], [0.0], [0.0], [0.0], 0.5, wrt="chosen")
+    assert_equal(answer, loss)
+    assert_equal(grads, chosen=[0.0 if margin > 0 else -0.5])
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 6])
@@ -239,18 +247,19 @@ def test_expected_best_of_n_is_the_mean_over_all_choices(n):
         sum(max(scores[row, list(chosen)].tolist()) for chosen in itertools.combinations(range(6), n)) / math.comb(6, n)
         for row in range(3)
     ]
-    call(expected_best_of_n, scores, n).equals(best)
+    assert_equal(expected_best_of_n(scores, n), best)
 
 
 def test_expected_best_of_n_is_no_training():
-    call(expected_best_of_n, [[1.0, 2.0]], 2, grad_of="scores").gradient_equals(scores=None)
+    assert_equal(gradients(expected_best_of_n, [[1.0, 2.0]], 2, wrt="scores"), scores=None)
 
 
 @pytest.mark.parametrize("n", [2, 4, 64])
 def test_best_of_n_kl_is_below_the_bound_and_near_it_for_many_responses(n):
     bound = math.log(n) - (n - 1) / n
     probabilities = torch.full((20_000,), 1 / 20_000, dtype=torch.float64)
-    call(best_of_n_kl, probabilities, n).satisfies(lambda kl: 0.98 * bound < kl <= bound + 1e-9, f"just below {bound}")
+    answer = best_of_n_kl(probabilities, n)
+    assert 0.98 * bound < answer <= bound + 1e-9, f"just below {bound}"
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])
@@ -261,7 +270,7 @@ def test_best_of_n_kl_is_that_of_all_draws(n):
     for drawn in itertools.product(range(3), repeat=n):
         best[max(drawn)] += math.prod(probabilities[one] for one in drawn)
     expected = sum(q * math.log(q / p) for q, p in zip(best, probabilities, strict=True))
-    call(best_of_n_kl, torch.tensor(probabilities, dtype=torch.float64), n).equals(expected)
+    assert_equal(best_of_n_kl(torch.tensor(probabilities, dtype=torch.float64), n), expected)
 
 
 # Two real tokens and one of padding, on policy: every ratio is 1.
@@ -271,73 +280,75 @@ BROKEN = [[-1.0, math.nan, -1.0]]
 
 @pytest.mark.parametrize("broken", ["log_probs", "old_log_probs"])
 def test_clipped_token_losses_show_a_nan_of_a_real_token(broken):
-    answer = call(clipped_token_losses, **{**ON_POLICY, "advantages": [2.0], broken: BROKEN})
-    answer.equals([[-2.0, math.nan, 0.0]], equal_nan=True)
+    answer = clipped_token_losses(**{**ON_POLICY, "advantages": [2.0], broken: BROKEN})
+    assert_equal(answer, [[-2.0, math.nan, 0.0]], equal_nan=True)
 
 
 def test_clipped_token_losses_show_a_nan_of_an_advantage():
-    answer = call(clipped_token_losses, **ON_POLICY, advantages=[math.nan])
-    answer.equals([[math.nan, math.nan, 0.0]], equal_nan=True)
+    answer = clipped_token_losses(**ON_POLICY, advantages=[math.nan])
+    assert_equal(answer, [[math.nan, math.nan, 0.0]], equal_nan=True)
 
 
 @pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
 def test_reduce_losses_show_a_nan_of_a_real_token(denominator):
     constant = 3.0 if denominator == "constant" else None
-    answer = call(reduce_losses, [[1.0, math.nan, 5.0]], [[True, True, False]], denominator, constant=constant)
-    answer.equals(math.nan, equal_nan=True)
+    answer = reduce_losses([[1.0, math.nan, 5.0]], [[True, True, False]], denominator, constant=constant)
+    assert_equal(answer, math.nan, equal_nan=True)
 
 
 @pytest.mark.parametrize("per_token", [True, False])
 @pytest.mark.parametrize("broken", ["log_probs", "old_log_probs"])
 def test_sequence_ratio_shows_a_nan_of_a_real_token(broken, per_token):
     both = {name: [row[0], row[0]] for name, row in ON_POLICY.items()}
-    answer = call(sequence_ratio, **{**both, broken: [*BROKEN, [-1.0, -1.0, -1.0]]}, per_token=per_token)
-    answer.equals([math.nan, 1.0], equal_nan=True)
+    answer = sequence_ratio(**{**both, broken: [*BROKEN, [-1.0, -1.0, -1.0]]}, per_token=per_token)
+    assert_equal(answer, [math.nan, 1.0], equal_nan=True)
 
 
 @pytest.mark.parametrize("broken", ["log_probs", "old_log_probs", "ref_log_probs"])
 def test_kl_token_losses_show_a_nan_of_a_real_token(broken):
-    answer = call(kl_token_losses, **{**ON_POLICY, "ref_log_probs": [[-1.0, -1.0, -1.0]], broken: BROKEN})
-    answer.equals([[0.0, math.nan, 0.0]], equal_nan=True)
+    answer = kl_token_losses(**{**ON_POLICY, "ref_log_probs": [[-1.0, -1.0, -1.0]], broken: BROKEN})
+    assert_equal(answer, [[0.0, math.nan, 0.0]], equal_nan=True)
 
 
 @pytest.mark.parametrize("broken", ["log_probs", "sampler_log_probs"])
 def test_truncated_importance_weights_show_a_nan_of_a_real_token(broken):
     rows = {"log_probs": [[-1.0] * 3], "sampler_log_probs": [[-1.0] * 3], "mask": [[True, True, False]]}
-    answer = call(truncated_importance_weights, **{**rows, broken: BROKEN})
-    answer.equals([[1.0, math.nan, 0.0]], equal_nan=True)
+    answer = truncated_importance_weights(**{**rows, broken: BROKEN})
+    assert_equal(answer, [[1.0, math.nan, 0.0]], equal_nan=True)
 
 
 def test_group_advantages_are_data():
-    call(group_advantages, [[1.0, 1.0, 1.0, 5.0]], 2.0, grad_of="scores").gradient_equals(scores=None)
+    assert_equal(gradients(group_advantages, [[1.0, 1.0, 1.0, 5.0]], 2.0, wrt="scores"), scores=None)
 
 
 def test_group_advantages_of_equal_scores_without_epsilon():
-    call(group_advantages, [[2.0, 2.0], [1.0, 3.0]], 0.0, True).satisfies(
-        lambda answer: bool(answer[0].isnan().all() and answer[1].isfinite().all()), "NaN in the first group alone"
-    )
+    answer = group_advantages([[2.0, 2.0], [1.0, 3.0]], 0.0, True)
+    assert bool(answer[0].isnan().all() and answer[1].isfinite().all()), "NaN in the first group alone"
 
 
 def test_clipped_token_losses_of_a_token_that_a_float_holds_for_impossible():
     # e^-1000 is 0 in float64, but the ratio of two such probabilities is e^0.125.
-    answer = call(clipped_token_losses, [[-1000.0]], [[-1000.125]], [1.0], [[True]], grad_of="log_probs")
-    answer.equals([[-math.exp(0.125)]]).gradient_equals(log_probs=[[-math.exp(0.125)]])
+    answer, grads = value_and_gradients(
+        clipped_token_losses, [[-1000.0]], [[-1000.125]], [1.0], [[True]], wrt="log_probs"
+    )
+    assert_equal(answer, [[-math.exp(0.125)]])
+    assert_equal(grads, log_probs=[[-math.exp(0.125)]])
 
 
 @pytest.mark.parametrize("options, loss", [({}, 3.0), ({"denominator": "responses"}, 1.5)], ids=["tokens", "responses"])
 def test_reduce_losses_counts_an_empty_response_as_a_response(options, loss):
-    call(reduce_losses, [[2.0, 4.0], [NAN, NAN]], [[True, True], [False, False]], **options).equals(loss)
+    assert_equal(reduce_losses([[2.0, 4.0], [NAN, NAN]], [[True, True], [False, False]], **options), loss)
 
 
 def test_kl_token_losses_keep_the_digits_of_float32():
     # log(reference / now) = d = 2^-13, so the loss is d^2 / 2 but for 3e-13; exp(d) - 1 - d gives 0 in 24 digits.
     now, ref = torch.tensor([[0.0]]), torch.tensor([[2.0**-13]])
     terms = {"log_probs": now, "old_log_probs": now, "ref_log_probs": ref, "mask": [[True]]}
-    answer = call(scenario("kl_in_units", of=kl_token_losses), **terms, unit=2.0**-27)
-    answer.equals(torch.tensor([[1.0]]))
+    answer = scenario("kl_in_units", of=kl_token_losses)(**terms, unit=2.0**-27)
+    assert_equal(answer, torch.tensor([[1.0]]))
 
 
 def test_expected_best_of_n_where_no_float_holds_the_number_of_choices():
     # Scores 1 ... N: the mean maximum of n of them is n (N + 1) / (n + 1)
     scores = torch.arange(1, 2001, dtype=torch.float64).flip(0)[None]
-    call(expected_best_of_n, scores, 1000).equals([1000 * 2001 / 1001])
+    assert_equal(expected_best_of_n(scores, 1000), [1000 * 2001 / 1001])

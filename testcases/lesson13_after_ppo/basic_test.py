@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import call, named_cases, reference, worth
+from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
 from tutorial.lesson06_kl_rewards import estimate_kl
 from tutorial.lesson13_after_ppo import (
@@ -54,9 +54,9 @@ def logs(*rows):
         "scores-may-be-negative": ([[-1.0, -1.0, -1.0, -5.0]], 0.0, True, [[0.5, 0.5, 0.5, -1.5]]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
-    call(group_advantages, scores, epsilon, divide_by_std).equals(advantages)
+    assert_equal(group_advantages(scores, epsilon, divide_by_std), advantages)
 
 
 # ratio = probability now / probability then
@@ -71,16 +71,17 @@ def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
         "bad-token-above-the-interval-is-not": (0.6, 0.4, -1.0, 1.5, 1.5),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_clipped_token_losses_by_hand(now, then, advantage, loss, slope):
     given = (logs([now]), logs([then]), [advantage], [[True]])
-    answer = call(clipped_token_losses, *given, grad_of="log_probs")
-    answer.equals([[loss]]).gradient_equals(log_probs=[[slope]])
+    answer, grads = value_and_gradients(clipped_token_losses, *given, wrt="log_probs")
+    assert_equal(answer, [[loss]])
+    assert_equal(grads, log_probs=[[slope]])
 
 
 def test_clipped_token_losses_of_ragged_responses():
     # Both tokens of the first response share its advantage; padding is 0.
-    answer = call(
+    answer, grads = value_and_gradients(
         clipped_token_losses,
         logs([0.5, 0.6, None], [0.2, None, None]),
         logs([0.5, 0.4, None], [0.4, None, None]),
@@ -88,10 +89,10 @@ def test_clipped_token_losses_of_ragged_responses():
         [[True, True, False], [True, False, False]],
         0.1,
         0.3,
-        grad_of="log_probs",
+        wrt="log_probs",
     )
-    answer.equals([[-2.0, -2.6, 0.0], [0.9, 0.0, 0.0]])
-    answer.gradient_equals(log_probs=[[-2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    assert_equal(answer, [[-2.0, -2.6, 0.0], [0.9, 0.0, 0.0]])
+    assert_equal(grads, log_probs=[[-2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
 # The slope is -min(ratio, cap) * advantage. PPO's, with 0.2 on both sides, is 0 in the two cases marked "where PPO".
@@ -109,8 +110,9 @@ def test_clipped_token_losses_of_ragged_responses():
 )
 def test_cispo_token_losses_by_hand(now, then, advantage, ratio_cap, loss, slope):
     given = (logs([now, None]), logs([then, None]), [advantage], [[True, False]], ratio_cap)
-    answer = call(cispo_token_losses, *given, grad_of="log_probs")
-    answer.equals([[loss, 0.0]]).gradient_equals(log_probs=[[slope, 0.0]])
+    answer, grads = value_and_gradients(cispo_token_losses, *given, wrt="log_probs")
+    assert_equal(answer, [[loss, 0.0]])
+    assert_equal(grads, log_probs=[[slope, 0.0]])
 
 
 LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, 9.0, 9.0, 9.0]], [[True] * 4, [True, False, False, False]]
@@ -129,10 +131,11 @@ LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, 9.0, 9.0, 9.0]], [[True] * 4, [True,
         "a-constant-below-the-longest-response": ({"denominator": "constant", "constant": 2.0}, 2.0, (0.25, 0.25)),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_reduce_losses_by_hand(options, loss, slopes):
-    answer = call(reduce_losses, LOSSES, MASK, **options, grad_of="losses")
-    answer.equals(loss).gradient_equals(losses=[[slopes[0]] * 4, [slopes[1], 0.0, 0.0, 0.0]])
+    answer, grads = value_and_gradients(reduce_losses, LOSSES, MASK, **options, wrt="losses")
+    assert_equal(answer, loss)
+    assert_equal(grads, losses=[[slopes[0]] * 4, [slopes[1], 0.0, 0.0, 0.0]])
 
 
 # log-ratios log 2 and log 8: their mean is log 4, their sum log 16
@@ -140,18 +143,18 @@ def test_reduce_losses_by_hand(options, loss, slopes):
     "per_token, ratio, slope",
     {"the-geometric-mean-of-the-token-ratios": (True, 4.0, 2.0), "their-product": (False, 16.0, 16.0)},
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_sequence_ratio_by_hand(per_token, ratio, slope):
-    answer = call(
+    answer, grads = value_and_gradients(
         sequence_ratio,
         logs([0.5, 0.8, None], [0.3, None, None]),
         logs([0.25, 0.1, None], [0.3, None, None]),
         [[True, True, False], [True, False, False]],
         per_token,
-        grad_of="log_probs",
+        wrt="log_probs",
     )
-    answer.equals([ratio, 1.0])
-    answer.gradient_equals(log_probs=[[slope, slope, 0.0], [1.0, 0.0, 0.0]])
+    assert_equal(answer, [ratio, 1.0])
+    assert_equal(grads, log_probs=[[slope, slope, 0.0], [1.0, 0.0, 0.0]])
 
 
 # slope of ratio * (e^d - 1 - d) by the log-probability, d = log(reference / now): ratio * log(now / reference)
@@ -167,12 +170,12 @@ def test_sequence_ratio_by_hand(per_token, ratio, slope):
         "a-rarer-one-counts-less": (0.2, 0.4, 0.6, 1 - LOG_3 / 2, -LOG_3 / 2),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
     given = (logs([now, None]), logs([then, None]), logs([reference, None]), [[True, False]])
-    answer = call(kl_token_losses, *given, grad_of="log_probs")
-    answer.equals([[loss, 0.0]])
-    answer.gradient_equals(log_probs=[[slope, 0.0]])
+    answer, grads = value_and_gradients(kl_token_losses, *given, wrt="log_probs")
+    assert_equal(answer, [[loss, 0.0]])
+    assert_equal(grads, log_probs=[[slope, 0.0]])
 
 
 @named_cases(
@@ -186,12 +189,12 @@ def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
         "a-cap-of-1-only-lowers": ([[0.8, 0.2]], [[0.4, 0.4]], 1.0, [[1.0, 0.5]]),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
     mask = [[True] * len(weights[0]) + [False]]
     padded = [[*trainer[0], None]], [[*sampler[0], None]]
-    answer = call(truncated_importance_weights, *(logs(*one) for one in padded), mask, cap)
-    answer.equals([[*weights[0], 0.0]])
+    answer = truncated_importance_weights(*(logs(*one) for one in padded), mask, cap)
+    assert_equal(answer, [[*weights[0], 0.0]])
 
 
 # -log sigmoid(log 3) = log(4/3), and there the sigmoid is 3/4: the slope is -beta / 4
@@ -215,24 +218,26 @@ def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
         ),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope):
-    answer = call(dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta, grad_of=("chosen", "rejected"))
-    answer.equals(loss)
-    answer.gradient_equals(chosen=slope, rejected=[-one for one in slope])
+    answer, grads = value_and_gradients(
+        dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta, wrt=("chosen", "rejected")
+    )
+    assert_equal(answer, loss)
+    assert_equal(grads, chosen=slope, rejected=[-one for one in slope])
 
 
 # Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
 @named_cases(
     "n, best", {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)}
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_expected_best_of_n_by_hand(n, best):
-    call(expected_best_of_n, [[4.0, 1.0, 8.0, 2.0]], n).equals([best])
+    assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0]], n), [best])
 
 
 def test_expected_best_of_n_keeps_prompts_apart():
-    call(expected_best_of_n, [[4.0, 1.0, 8.0, 2.0], [0.0, 0.0, -6.0, 0.0]], 2).equals([34 / 6, 0.0])
+    assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0], [0.0, 0.0, -6.0, 0.0]], 2), [34 / 6, 0.0])
 
 
 # Of two equally likely responses the best of 2 is the worse one with 1/4, the better one with 3/4
@@ -248,23 +253,23 @@ def test_expected_best_of_n_keeps_prompts_apart():
         "what-never-comes-adds-nothing": ([0.5, 0.0, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     },
 )
-@worth(3)
+@pytest.mark.points(3)
 def test_best_of_n_kl_by_hand(probabilities, n, kl):
-    call(best_of_n_kl, torch.tensor(probabilities, dtype=torch.float64), n).equals(kl)
+    assert_equal(best_of_n_kl(torch.tensor(probabilities, dtype=torch.float64), n), kl)
 
 
 @pytest.mark.parametrize("scale, shift", [(7.0, 0.0), (1.0, 100.0), (0.25, -3.0)])
 def test_group_advantages_forget_scale_and_shift(scale, shift):
     scores = normal(3, 5)
-    call(group_advantages, scale * scores + shift, 0.0).equals(reference(group_advantages, scores, 0.0))
+    assert_equal(group_advantages(scale * scores + shift, 0.0), reference(group_advantages, scores, 0.0))
 
 
 @pytest.mark.parametrize("scores", [[[1.0, 1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]], ids=["easy", "hard"])
 def test_group_advantages_of_rare_scores_are_the_largest(scores):
     """The odd one out has sqrt(K - 1) times the weight of the others, whether the prompt is easy or hard: its bias."""
-    call(group_advantages, scores, 0.0).satisfies(
-        lambda answer: bool(torch.isclose(answer.abs().max(), torch.tensor(1.5, dtype=answer.dtype))),
-        "3/4 of the difference, in standard deviations of 1/2",
+    answer = group_advantages(scores, 0.0)
+    assert bool(torch.isclose(answer.abs().max(), torch.tensor(1.5, dtype=answer.dtype))), (
+        "3/4 of the difference, in standard deviations of 1/2"
     )
 
 
@@ -272,9 +277,9 @@ def test_reduce_losses_agree_where_all_responses_are_of_one_length():
     losses, mask = normal(3, 5), torch.ones(3, 5, dtype=torch.bool)
     expected = losses.mean()
     for options in ({}, {"denominator": "responses"}, {"denominator": "constant", "constant": 5.0}):
-        call(reduce_losses, losses, mask, **options).equals(expected)
+        assert_equal(reduce_losses(losses, mask, **options), expected)
 
 
 def test_kl_token_losses_on_policy_are_k3():
     log_probs, ref, mask = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, torch.ones(4, 6, dtype=torch.bool)
-    call(kl_token_losses, log_probs, log_probs, ref, mask).equals(reference(estimate_kl, log_probs, ref, "k3"))
+    assert_equal(kl_token_losses(log_probs, log_probs, ref, mask), reference(estimate_kl, log_probs, ref, "k3"))

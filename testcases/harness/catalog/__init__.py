@@ -6,7 +6,7 @@ from testcases.harness.faces import face
 
 if TYPE_CHECKING:
     from .encodings import strange_encoding, text_of
-    from .handles import Exercise, Scenario
+    from .handles import Exercise, Scenario, asking, exercise_of, target_of
     from .lessons import (
         CAPSTONE,
         END,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         manifest,
         once_written,
         suites,
-        worth,
     )
     from .sections import DEFAULT, headings, section_for, section_of
 

@@ -1,16 +1,16 @@
-"""What a suite imports: `from tutorial.lesson04_gae import compute_gae` gives a handle, not the student's function.
+"""What a suite imports: `from tutorial.lesson04_gae import compute_gae` gives a function that asks the code under test.
 
-Nothing of the student is loaded at collection, so no mistake in a file can break it. `tutorial` is the package of
-handles from the import of this module on; whatever a suite takes from the engine imports it. What is no exercise, such
-as lesson 0, is found in the folder.
+Nothing of the student is loaded when a suite is imported, so no mistake in a file can break it: while a suite is read,
+`tutorial` is a package of these functions, from the import of this module on. Whatever a suite takes from the harness
+imports it. What is no exercise, such as lesson 0, is found in the folder.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -19,57 +19,72 @@ from .lessons import TUTORIAL, lesson, lesson_names
 
 @dataclass(frozen=True)
 class Exercise:
-    """The name of something in a lesson; `ValueModel.forward` on a handle names the method."""
+    """The name of something in a lesson, such as "compute_gae" or "ValueModel.forward"."""
 
     lesson: str
     name: str
 
-    def __getattr__(self, name: str) -> Exercise:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return Exercise(self.lesson, f"{self.name}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            f"inside a suite {self.name} is only a name: use call({self.name}, ...); "
-            f"inside a lesson import relatively: from ..{self.lesson} import {self.name}"
-        )
-
 
 @dataclass(frozen=True)
 class Scenario:
-    """An exercise reached through a scenario."""
+    """An exercise reached through a scenario, which may take so many seconds."""
 
     exercise: Exercise
     name: str
+    seconds: float | None = None
 
 
-class _Handles(MetaPathFinder, Loader):
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        package, _, name = fullname.partition(".")
-        if package != "tutorial" or (name and name not in lesson_names()):
-            return None
-        spec = ModuleSpec(fullname, self)
-        spec.submodule_search_locations = None if name else [str(TUTORIAL)]
-        return spec
+def asking(target: Exercise | Scenario) -> Callable[..., Any]:
+    """A function that asks the code under test, and returns its answer as plain values."""
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        name = spec.name.partition(".")[2]
-        return _Handle(spec.name, name) if name else ModuleType(spec.name)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        asserts = importlib.import_module("testcases.harness.suite.asserts")  # here: a hint must not wait for torch
+        return asserts.ask(target, *args, **kwargs)
 
-    def exec_module(self, module: ModuleType) -> None:
-        pass
+    ask.__name__ = ask.__qualname__ = target.name
+    ask.target = target  # type: ignore[attr-defined]
+    ask.__test__ = False  # type: ignore[attr-defined]  # to pytest `test_compute_gae`, an exercise, is none of its own
+    return ask
 
 
-class _Handle(ModuleType):
-    def __init__(self, name: str, lesson: str) -> None:
-        super().__init__(name)
-        self._lesson = lesson
+def target_of(function: Any) -> Exercise | Scenario:
+    """What such a function asks.
 
-    def __getattr__(self, name: str) -> Exercise:
-        if name.startswith("_") or name not in lesson(self._lesson).names:
-            raise AttributeError(f"{self._lesson} has no public name {name!r}")
-        return Exercise(self._lesson, name)
+    Raises:
+        TypeError: it is another function.
+    """
+    found = getattr(function, "target", function)
+    if not isinstance(found, (Exercise, Scenario)):
+        raise TypeError(f"expected an exercise imported from tutorial, or a scenario of one, got {function!r}")
+    return found
 
 
-sys.meta_path.insert(0, _Handles())
+def exercise_of(function: Any) -> Exercise:
+    """The exercise that such a function asks, directly or through a scenario."""
+    found = target_of(function)
+    return found.exercise if isinstance(found, Scenario) else found
+
+
+def _front(name: str) -> ModuleType:
+    """A lesson as suites see it: a function for each public name, and for each method that is an exercise."""
+    module, read = ModuleType(f"tutorial.{name}"), lesson(name)
+    for public in read.names:
+        setattr(module, public, asking(Exercise(name, public)))
+    for exercise in read.exercises:
+        owner, _, method = exercise.rpartition(".")
+        if owner in read.names:
+            setattr(getattr(module, owner), method, asking(Exercise(name, exercise)))
+    return module
+
+
+def _put_in_place() -> None:
+    top = ModuleType("tutorial")
+    top.__path__ = [str(TUTORIAL)]
+    sys.modules["tutorial"] = top
+    for name in lesson_names():
+        module = _front(name)
+        sys.modules[module.__name__] = module
+        setattr(top, name, module)
+
+
+_put_in_place()

@@ -1,4 +1,4 @@
-"""Points: a test function belongs to the exercise that its name begins with, and is worth 1 unless `worth` says more.
+"""Points: a test function belongs to the exercise that its name begins with, and is worth 1 or what its mark says.
 
 Read from the text of the suites: knowing how far a student is must not cost an import of torch. What a suite that runs
 says of its tests' `points` is the same (`harness_test.py` holds it).
@@ -6,12 +6,11 @@ says of its tests' `points` is the same (`harness_test.py` holds it).
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from . import handles as handles  # A suite may take `worth` from the engine, and nothing else before `tutorial`.
+from . import handles as handles  # So `tutorial` is what suites see.
 from .lessons import TESTCASES, lesson_names
 from .lessons import lesson as read_lesson
 
@@ -46,16 +45,6 @@ class Entry:
     def node(self) -> str:
         """Such as "lesson04_gae/basic_test.py::test_values"."""
         return f"{self.lesson}/{self.test}"
-
-
-def worth(points: int) -> Callable[[Any], Any]:
-    """A test function that is worth more than one point. It earns them when all of its cases pass."""
-
-    def mark(function: Any) -> Any:
-        function.points = points
-        return function
-
-    return mark
 
 
 def is_basic(test: str) -> bool:
@@ -135,7 +124,7 @@ def _exercises_in(table: ast.expr | None) -> list[str]:
 
 def _worth_of(node: ast.FunctionDef) -> int:
     for mark in node.decorator_list:
-        if isinstance(mark, ast.Call) and isinstance(mark.func, ast.Name) and mark.func.id == worth.__name__:
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.points":
             return ast.literal_eval(mark.args[0])
     return 1
 

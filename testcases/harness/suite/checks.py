@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..catalog import Exercise, Scenario, section_of
+from ..catalog import Scenario, section_of, target_of
 from ..catalog import lesson as read_lesson
 from ..diagnosis.evidence import Kind, Part, Sign
 from ..execution import Outcome, Record, Request, StudentError, fields_of, part_of, scenario_of
@@ -33,27 +33,23 @@ from ..report import (
 from .session import current
 
 LONG_CALL = 330
-
-
-def scenario(name: str, of: Exercise) -> Scenario:
-    """An exercise reached through a function of the lesson's scenarios.py, for code that needs live objects."""
-    return Scenario(of, name)
+SECONDS = 5.0
 
 
 def request(
-    target: Exercise | Scenario | Request,
+    target: Any,
     /,
     *args: Any,
     grad_of: str | tuple[str, ...] = (),
     grad_through: str | None = None,
     grad_weights: Tensor | None = None,
-    seconds: float = 5.0,
+    seconds: float = SECONDS,
     **kwargs: Any,
 ) -> Request:
     """Describe one call of an exercise. Lists of numbers become float64 tensors (int64 or bool if they are that).
 
     Args:
-        target: the exercise, or `scenario(...)` of it; a finished Request is its own description.
+        target: the exercise, or a scenario of it; a finished Request is its own description.
         grad_of: names of the arguments to take the gradient of: of the sum of the answer's parts,
         grad_through: or of this part alone,
         grad_weights: weighted with these numbers.
@@ -61,7 +57,10 @@ def request(
     """
     if isinstance(target, Request):
         return target
+    target = target_of(target)
     exercise, through = (target.exercise, target.name) if isinstance(target, Scenario) else (target, None)
+    if isinstance(target, Scenario) and target.seconds and seconds == SECONDS:
+        seconds = target.seconds
     names = list(current().reference.parameters(exercise.lesson, exercise.name))[: len(args)] if args else []
     if len(names) < len(args):
         raise TypeError(f"too many positional arguments for {exercise.name}")
@@ -74,7 +73,7 @@ def request(
     )
 
 
-def call(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -> Answer:
+def call(target: Any, /, *args: Any, **options: Any) -> Answer:
     """Run an exercise of the code under test; arguments as in `request`.
 
     Raises:
@@ -84,13 +83,7 @@ def call(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -
     return Answer(asked, current().ask(asked))
 
 
-def examples_of(exercise: Exercise) -> Iterator[Answer]:
-    """Call an exercise on each of the lesson's examples, drawn from the engine's seed."""
-    for asked in current().examples(exercise.lesson, exercise.name):
-        yield call(asked)
-
-
-def reference(target: Exercise | Scenario | Request, /, *args: Any, **options: Any) -> Any:
+def reference(target: Any, /, *args: Any, **options: Any) -> Any:
     """The reference's answer, to build an expected value from.
 
     Raises:
@@ -137,7 +130,7 @@ class Answer:
         A list is a tensor: float64, int64 or bool, unless `dtype` says otherwise. A number is whatever the
         reference returns there: a Python number, or a tensor of shape ().
         """
-        self._is_sound()
+        self.is_sound()
         for name, value in parts.items():
             self.part(name).equals(value, atol=atol, rtol=rtol, dtype=dtype, equal_nan=equal_nan)
         if parts:
@@ -145,7 +138,8 @@ class Answer:
         wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
         rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.request.arguments))
         difference = first_difference(wanted, self._value(), rules, self.part_name or "")
-        if difference and not current().has_read and first_difference(wanted, self._right_part(), rules):
+        has_read = current().has_read or len(current().calls) > 1
+        if difference and not has_read and first_difference(wanted, self._right_part(), rules):
             self._fail_of_the_test(wanted)
         return self._fail_with(difference)
 
@@ -167,7 +161,7 @@ class Answer:
 
     def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
         """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
-        self._is_sound()
+        self.is_sound()
         for name, value in expected.items():
             self._check_gradient(name, value, atol, rtol)
         return self
@@ -179,7 +173,7 @@ class Answer:
             raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
             return self.raises(wanted.error.type_name)
-        self._is_sound()
+        self.is_sound()
         # Where the reference says NaN, it is right.
         rules = Rules(atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments))
         self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
@@ -194,58 +188,65 @@ class Answer:
         wanted = error if isinstance(error, str) else error.__name__
         raised = self.outcome.error
         if raised is None:
-            self._fail("did not raise", [f"expected {wanted}", f"got      {show(self._value(quiet=True))}"])
+            self.fail("did not raise", [f"expected {wanted}", f"got      {show(self._value(quiet=True))}"])
         elif raised.kind != "raised" or raised.type_name != wanted:
             self._fail_of_error(f"expected {wanted}")
         else:
             lost = [text for text in mentions if text.lower() not in raised.message.lower()]
             if lost:
                 lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {raised.message}"]
-                self._fail("unclear error message", lines)
+                self.fail("unclear error message", lines)
         return self
 
     def has_no_gradient(self) -> Answer:
         """The answer is data: no gradient flows through it."""
-        self._is_sound()
+        self.is_sound()
         if self.outcome.tracked and current().believes:
             where = ", ".join(path or "the answer" for path in self.outcome.tracked)
-            self._fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
+            self.fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
         return self
 
     def leaves_global_random_alone(self) -> Answer:
         """It drew nothing from, and did not seed, the global random generators."""
-        self._is_sound()
+        self.is_sound()
         return self._draws_nothing()
 
     def _draws_nothing(self) -> Answer:
         if self.outcome.used_global_random and current().believes:
             lines = ["expected no draw from torch's or Python's global generator"]
-            self._fail("uses the global random generator", lines)
+            self.fail("uses the global random generator", lines)
         return self
 
     def remembers(self, sign: str) -> None:
         """Fail: something of an earlier call is in this answer."""
         lines = [f"got      {show(self.outcome.value)}: {sign}"]
-        self._fail("remembers an earlier call", [*lines, f"Likely cause: {Sign.KEPT().text}"])
+        self.fail("remembers an earlier call", [*lines, f"Likely cause: {Sign.KEPT().text}"])
 
     def satisfies(self, test: Callable[[Any], Any], text: str) -> Answer:
         """`test` is true of the plain value; `text` says what it tests."""
-        self._is_sound()
+        self.is_sound()
         value = self._value()
         if not _holds(test, value):
             lines = [f"expected {text}", f"got      {show(value)}"]
             name = self.part_name or _part_that_breaks(test, value, self._right_part())
-            self._fail("wrong value", lines, part=Part(Kind.VALUE, name))
+            self.fail("wrong value", lines, part=Part(Kind.VALUE, name))
         return self
+
+    def fails_to(self, text: str) -> None:
+        """Fail: a plain `assert` on the answer has failed."""
+        if self.outcome.error:
+            lines = [f"expected a message that says it: {text}", f"got      {self.outcome.error.message}"]
+            self.fail("unclear error message", lines)
+        self.fail("wrong value", [f"expected {text}", f"got      {show(self._value())}"], part=Part(Kind.VALUE, ""))
 
     @property
     def value(self) -> Any:
         """The plain value, after the checks that come before any other."""
-        self._is_sound()
+        self.is_sound()
         current().has_read = True
         return self._value()
 
-    def _is_sound(self) -> None:
+    def is_sound(self) -> None:
         if self.outcome.error:
             self._fail_of_error()
         if self.outcome.changed:
@@ -254,7 +255,7 @@ class Answer:
                 f"{names} came back changed. The caller still needs it: make a new tensor.",
                 "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)",
             ]
-            self._fail(f"changed its input {names} in place", lines)
+            self.fail(f"changed its input {names} in place", lines)
         if current().believes and (self.outcome.left_behind or self.outcome.used_global_random):
             self._leaves_nothing_behind()
 
@@ -267,7 +268,7 @@ class Answer:
         left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
         if left:
             lines = [f"not as before the call: {', '.join(left)}"]
-            self._fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
+            self.fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
         if self.outcome.used_global_random and not (wanted.used_global_random or self.request.scenario):
             self._draws_nothing()
 
@@ -283,7 +284,7 @@ class Answer:
             return value[self.part_name]
         if not quiet:
             wanted = f"a tuple of {len(fields)} ({', '.join(fields)})" if fields else f"a dict with {self.part_name}"
-            self._fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
+            self.fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
         return value
 
     def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
@@ -320,7 +321,7 @@ class Answer:
                 else "the answer is cut off from its inputs (detach, no_grad, .item(), .tolist() or torch.tensor(...))"
             )
             lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
-            self._fail("no gradient", lines, part=Part(Kind.SLOPE, name))
+            self.fail("no gradient", lines, part=Part(Kind.SLOPE, name))
         got = torch.zeros_like(like) if got is None else got
         rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments))
         difference = first_difference(wanted, got, rules, name)
@@ -331,7 +332,7 @@ class Answer:
     def _fail_with(self, difference: Difference | None, part: Part | None = None) -> Answer:
         if difference:
             part = part or Part(Kind.VALUE, self.part_name or difference.part)
-            self._fail(difference.kind, list(difference.lines), part=part)
+            self.fail(difference.kind, list(difference.lines), part=part)
         return self
 
     def _fail_of_error(self, *first: str) -> None:
@@ -362,9 +363,9 @@ class Answer:
             lines.append("one of them, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
         else:
             lines += describe_error(error)
-        self._fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
+        self.fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
 
-    def _fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> None:
+    def fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> None:
         """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
 
         Raises:

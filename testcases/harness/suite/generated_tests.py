@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
-from ..catalog import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Exercise, Scenario, made_tests
+from ..catalog import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Exercise, exercise_of, made_tests
 from ..execution import Request, copy_plain, tensors_in
-from .checks import call, examples_of
+from .checks import call
 from .metamorphic import check_families
 from .questions import plain
 from .runner import named_cases
@@ -31,10 +32,10 @@ Refused = Mapping[str, tuple[dict[str, Any], Sequence[str]]]
 def contract_tests(
     module: dict[str, Any],
     *,
-    agreement: Mapping[Exercise, int] | None = None,
-    defaults: Sequence[Exercise] = (),
-    float32: Sequence[Exercise] = (),
-    refusals: Mapping[Exercise | Scenario, tuple[dict[str, Any], Refused]] | None = None,
+    agreement: Mapping[Any, int] | None = None,
+    defaults: Sequence[Any] = (),
+    float32: Sequence[Any] = (),
+    refusals: Mapping[Any, tuple[dict[str, Any], Refused]] | None = None,
 ) -> None:
     """Put the tests of a lesson into the module that calls this.
 
@@ -46,8 +47,8 @@ def contract_tests(
         refusals: the arguments of a good call, and what is bad.
     """
     lesson = Path(module["__file__"]).parent.name
-    points = {exercise.name: many for exercise, many in (agreement or {}).items()}
-    refused = {(key.exercise if isinstance(key, Scenario) else key).name: key for key in refusals or {}}
+    points = {exercise_of(exercise).name: many for exercise, many in (agreement or {}).items()}
+    refused = {exercise_of(key).name: key for key in refusals or {}}
     for entry in made_tests(lesson):
         name, exercise = entry.function, Exercise(lesson, entry.exercise)
         if name.endswith(REFUSALS):
@@ -58,7 +59,8 @@ def contract_tests(
             check = next(check for ending, check in CHECKS.items() if name.endswith(ending))
             module[name] = _test_of(check, exercise)
         module[name].__name__ = name
-        module[name].points = points.get(entry.exercise, 2) if name.endswith(AGREEMENT) else 1
+        if (many := points.get(entry.exercise, 2) if name.endswith(AGREEMENT) else 1) != 1:
+            module[name] = pytest.mark.points(many)(module[name])
 
 
 def _test_of(check: Callable[[Exercise], None], exercise: Exercise) -> Callable[[], None]:
@@ -69,8 +71,8 @@ def _test_of(check: Callable[[Exercise], None], exercise: Exercise) -> Callable[
 
 
 def _agrees(exercise: Exercise) -> None:
-    for answer in examples_of(exercise):
-        answer.matches_reference()
+    for asked in current().examples(exercise.lesson, exercise.name):
+        call(asked).matches_reference()
     if current().thorough:
         check_families(exercise)
 
@@ -96,7 +98,7 @@ def _keeps_float32(exercise: Exercise) -> None:
         call(replace(asked, arguments=copy_plain(asked.arguments, narrow))).matches_reference()
 
 
-def _refuses(target: Exercise | Scenario, good: dict[str, Any], bad: Refused) -> Callable[..., None]:
+def _refuses(target: Any, good: dict[str, Any], bad: Refused) -> Callable[..., None]:
     @named_cases("changed, mentions", bad)
     def test(changed: dict[str, Any], mentions: Sequence[str]) -> None:
         call(target, **{**good, **changed}).raises(ValueError, mentions)

@@ -33,10 +33,15 @@ class Case:
 
     def run(self) -> CheckFailed | NotStarted | Waiting | AssertionError | None:
         """None if it passed; anything but a verdict is raised."""
+        from .asserts import failure_of  # here, since it needs the session, which needs this
+
         try:
             self.function(**self.parameters)
-        except (CheckFailed, NotStarted, Waiting, AssertionError) as verdict:
-            return verdict
+        except (Exception, pytest.fail.Exception) as error:
+            verdict = failure_of(error)
+            if isinstance(verdict, (CheckFailed, NotStarted, Waiting, AssertionError)):
+                return verdict
+            raise
         return None
 
 
@@ -55,6 +60,11 @@ def cases(lesson: str) -> tuple[Case, ...]:
 
 def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:
     return tuple(case for case in cases(lesson) if case.entry.exercise == exercise)
+
+
+def points_of(function: Callable[..., None]) -> int:
+    """What a test function is worth by its mark."""
+    return next((mark.args[0] for mark in getattr(function, "pytestmark", []) if mark.name == "points"), 1)
 
 
 def keep_what_is_loaded() -> None:

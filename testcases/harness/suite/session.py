@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
+from typing import Any
 
 from ..catalog import lesson as read_lesson
 from ..catalog import once_written
@@ -57,6 +58,8 @@ class Engine:
     """The questions that were answered with a value since the last test began."""
     has_read: bool = False
     """Whether a test has read an answer since, and so may expect what the subject made."""
+    calls: list[Any] = field(default_factory=list)
+    """The calls that the test has made, as `asserts.Asked`."""
     lent: set[tuple[str, str, str]] = field(default_factory=set)
     """Lesson, exercise and the stub that it called, where the solution answered for the stub, since then."""
 
@@ -74,6 +77,7 @@ class Engine:
     def begin_test(self) -> None:
         self.answered.clear()
         self.has_read = False
+        self.calls.clear()
         self.lent.clear()
 
     def end_test(self) -> None:
