@@ -10,7 +10,7 @@ BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
 LAB_READY := $(VENV)/.ready-lab
 
-PRESET ?= tiny
+PRESET ?= $(if $(POLICY),hub,tiny)
 STACK ?= solutions
 SEED ?= 0
 demo: OUT ?= runs/demo
@@ -22,7 +22,6 @@ KL_COEF ?=
 POLICY ?=
 REWARD ?=
 PROMPTS ?=
-VALUE ?=
 SET ?=
 RESUME ?=
 OPTIONS ?=
@@ -78,11 +77,11 @@ CHECK_STACK = test -f '$(STACK)/demo/__init__.py' || \
 first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; PRESET=hub: POLICY= REWARD= PROMPTS= VALUE= SET=]
-	@echo "make demo: SFT, a reward model, PPO with and without the KL penalty$(if $(filter tiny,$(PRESET)),; about a minute on two cores)"
+demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; your models: POLICY= REWARD= PROMPTS= SET= OPTIONS=]
+	$(if $(filter tiny,$(PRESET)),@echo "make demo: SFT, a reward model, PPO with and without the KL penalty; about a minute on two cores")
 	@$(CHECK_STACK)
-	@$(BIN)/python -m $(STACK).demo --preset '$(PRESET)' --seed '$(SEED)' --out '$(OUT)' \
-	  --policy '$(POLICY)' --reward '$(REWARD)' --prompts '$(PROMPTS)' --value '$(VALUE)' --set '$(SET)' \
+	@$(BIN)/python -m $(STACK).demo$(if $(filter hub,$(PRESET)),.hub --policy '$(POLICY)' --reward '$(REWARD)' \
+	  --prompts '$(PROMPTS)' --set '$(SET)' $(OPTIONS), --preset '$(PRESET)') --seed '$(SEED)' --out '$(OUT)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)
 
 # Three processes for two cores: some tests wait, for a browser or for the end of somebody's time.

@@ -72,9 +72,6 @@ PRESETS: dict[str, Preset] = {
     )
 }
 
-HUB = "hub"
-"""The fourth preset: any causal language model and reward that the user names; no stage is trained before PPO."""
-
 
 def find_preset(name: str) -> Preset:
     """The preset of this name.
@@ -83,5 +80,5 @@ def find_preset(name: str) -> Preset:
         ValueError: there is none, with the names that exist.
     """
     if name not in PRESETS:
-        raise ValueError(f"expected PRESET to be one of {', '.join([*PRESETS, HUB])}, got {name!r}")
+        raise ValueError(f"expected PRESET to be one of {', '.join(PRESETS)}, or hub with make, got {name!r}")
     return PRESETS[name]

@@ -4,19 +4,18 @@ read in each pass, and it has many names, so it is measured whether it is off.""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from .checkpoints import global_generators
 from .config import PPOConfig
 from .validate import tokens_of
 
-Call = tuple[nn.Module, list[Tensor], list[Tensor]]
-"""A module, the tensors that it was given, and those that it gave."""
 ROUNDING = 16
 """Units of rounding by which a module may differ from itself: some kernels of a GPU add in no fixed order."""
 
@@ -38,7 +37,7 @@ def check_no_dropout(model: nn.Module, config: PPOConfig, device: torch.device) 
     batch = _small_batch(model, config, device)
     with _random_states_kept(), warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # checkpointing warns where there is no gradient
-        if _agree(model(*batch), model(*batch)):
+        if all(map(torch.equal, _tensors(model(*batch)), _tensors(model(*batch)))):
             return
         for module in model.modules():
             if hasattr(module, "config"):
@@ -77,71 +76,42 @@ def _random_states_kept() -> Iterator[None]:
             generator.set_state(states[name])
 
 
-def _agree(first: Any, second: Any) -> bool:
-    return all(torch.equal(one, other) for one, other in zip(_tensors(first), _tensors(second), strict=True))
-
-
 def _first_that_differs(model: nn.Module, batch: tuple[Any, ...]) -> str | None:
     """The innermost module, first in a pass, that gives other numbers for the same input; None where none does."""
     names = {module: name for name, module in model.named_modules()}
-    calls: list[Call] = []
+    calls: list[tuple[nn.Module, list[Tensor], list[Tensor]]] = []
 
     def record(module: nn.Module, args: Any, named: Any, output: Any) -> None:
-        given = [tensor.clone() for tensor in _tensors((args, named))]
-        calls.append((module, given, [tensor.clone() for tensor in _tensors(output)]))
+        calls.append((module, _tensors((args, named)), _tensors(output)))
 
     hooks = [module.register_forward_hook(record, with_kwargs=True) for module in names]
     try:
-        passes = []
-        for _ in range(2):
-            model(*batch)
-            passes.append(_numbered(calls))
-            calls.clear()
+        model(*batch)
+        count = len(calls)
+        model(*batch)
     finally:
         for hook in hooks:
             hook.remove()
-    for key, (given, answer) in passes[0].items():
-        given_again, answer_again = passes[1].get(key, ([], []))
+    for (module, given, answer), (_, given_again, answer_again) in zip(calls[:count], calls[count:], strict=False):
         if _near(given, given_again) and not _near(answer, answer_again):
-            return f"{names[key[0]] or 'the model'} ({type(key[0]).__name__})"
+            return f"{names[module] or 'the model'} ({type(module).__name__})"
     return None
 
 
-def _numbered(
-    calls: list[tuple[nn.Module, list[Tensor], list[Tensor]]],
-) -> dict[Any, tuple[list[Tensor], list[Tensor]]]:
-    """Each call by its module and how often that was called before."""
-    found: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
-    for module, given, answer in calls:
-        number = 0
-        while (module, number) in found:
-            number += 1
-        found[module, number] = given, answer
-    return found
+def _tensors(thing: Any) -> list[Tensor]:
+    """Copies of the tensors in what a module is given or gives: tuples, lists, mappings, Hugging Face's outputs."""
+    return [leaf.clone() for leaf in tree_leaves(thing) if isinstance(leaf, Tensor)]
 
 
 def _near(some: list[Tensor], others: list[Tensor]) -> bool:
-    """The same but for rounding."""
+    """The same but for rounding; infinities of the same sign, as a mask has them, are the same."""
     if [tensor.shape for tensor in some] != [tensor.shape for tensor in others]:
         return False
-    return all(_distance(one, other) <= _rounding(one) for one, other in zip(some, others, strict=True))
-
-
-def _distance(one: Tensor, other: Tensor) -> float:
-    """The largest difference; infinities of the same sign, as a mask has them, differ by NaN, which counts as 0."""
-    return float((one.double() - other.double()).abs().nan_to_num(0.0).max()) if one.numel() else 0.0
-
-
-def _rounding(one: Tensor) -> float:
-    if not one.is_floating_point() or not one.numel():
-        return 0.0
-    return ROUNDING * torch.finfo(one.dtype).eps * float(one.double().abs().nan_to_num(0.0, 0.0, 0.0).max())
-
-
-def _tensors(thing: Any) -> list[Tensor]:
-    """The tensors in what a module is given or gives: tuples, lists, mappings, Hugging Face's outputs."""
-    if isinstance(thing, Tensor):
-        return [thing]
-    if isinstance(thing, Mapping):
-        return _tensors(list(thing.values()))
-    return [tensor for part in thing for tensor in _tensors(part)] if isinstance(thing, list | tuple) else []
+    for one, other in zip(some, others, strict=True):
+        if torch.equal(one, other):
+            continue
+        finite = one.double().nan_to_num(0.0, 0.0, 0.0)
+        most = float(finite.abs().max()) * ROUNDING * torch.finfo(one.dtype).eps if one.is_floating_point() else 0.0
+        if not torch.allclose(one.double(), other.double(), rtol=0.0, atol=most, equal_nan=True):
+            return False
+    return True

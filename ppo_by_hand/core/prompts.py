@@ -4,50 +4,66 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from .rows import MESSAGES, Encoded, encode_prompt, from_row
+from .rows import MESSAGES, Encoded, check_row, encode_prompt
 
 Prompt = str | list[int] | Mapping[str, Any]
 """A text, its token ids, or a row with a text as `prompt` or token ids as `input_ids`, and more columns."""
 RULE = "expected a list of prompts, each a text, a list of token ids, or a row with a prompt"
-OF_TOKENS = ("input_ids", "attention_mask")
 
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
     """Token ids of each prompt, not padded; those of a row have its columns. All else as `encode_prompts`."""
-    check_prompts(prompts)
-    if not callable(tokenizer) and any(_needs_tokenizer(prompt) for prompt in prompts):
-        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
-    rows: list[list[int]] = []
-    for number, prompt in enumerate(prompts):
-        if isinstance(prompt, Encoded):
-            rows.append(prompt)
-            continue
-        text: str | None = None
-        columns: Mapping[str, Any] = {}
-        ids: Any = prompt
-        if isinstance(prompt, str):
-            ids = tokenizer(prompt)["input_ids"]
-        elif isinstance(prompt, Mapping) and not _has_ids(prompt):
-            text, columns = from_row(prompt, f"prompt {number}", prompt)
-            ids = encode_prompt(text, tokenizer)
-        try:
-            if _has_ids(prompt):
-                ids = _visible_ids(prompt, number)
-                columns = {name: value for name, value in prompt.items() if name not in OF_TOKENS}
-            rows.append([_token(token) for token in ([ids] if isinstance(ids, bytes) else ids)])
-        except TypeError as error:
-            fix = f"; {MESSAGES}" if _is_conversation(prompt) else ""
-            raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}{fix}") from error
-        if not rows[-1]:
-            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompt!r}")
-        if isinstance(prompt, Mapping):
-            rows[-1] = Encoded(rows[-1], text, columns)
+    _check_list(prompts)
+    rows = [_encoded(prompt, number, tokenizer) for number, prompt in enumerate(prompts)]
+    for number, row in enumerate(rows):
+        if not row:
+            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {prompts[number]!r}")
     return rows
+
+
+def _check_list(prompts: Sequence[Prompt]) -> None:
+    try:
+        if isinstance(prompts, str | bytes | Mapping):
+            raise TypeError
+        count = len(prompts)
+        for number in {0, count - 1} if count else {}:
+            prompts[number]
+    except (TypeError, LookupError) as error:
+        raise ValueError(
+            f"{RULE}, got a {type(prompts).__name__} in the place of the list; put one prompt into a list, take a part "
+            "of a data set (such as its 'train'), or make a list of its rows"
+        ) from error
+    if not count:
+        raise ValueError("expected at least one prompt, got an empty list")
+
+
+def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
+    if isinstance(prompt, Encoded):
+        return prompt
+    is_row = isinstance(prompt, Mapping)
+    has_ids = is_row and "input_ids" in prompt and "prompt" not in prompt
+    if (isinstance(prompt, str) or (is_row and not has_ids)) and not callable(tokenizer):
+        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
+    if isinstance(prompt, str):
+        return list(tokenizer(prompt)["input_ids"])
+    try:
+        if has_ids:
+            columns = {name: value for name, value in prompt.items() if name not in ("input_ids", "attention_mask")}
+            return Encoded(list(map(_token, _visible_ids(prompt, number))), None, columns)
+        if not is_row:
+            return list(map(_token, [prompt] if isinstance(prompt, bytes) else prompt))
+    except TypeError as error:
+        is_talk = isinstance(prompt, list) and any(isinstance(one, Mapping) for one in prompt)
+        fix = f"; {MESSAGES}" if is_talk else ""
+        raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}{fix}") from error
+    check_row(prompt, f"prompt {number}")
+    columns = {name: value for name, value in prompt.items() if name != "prompt"}
+    return Encoded(encode_prompt(prompt["prompt"], tokenizer), prompt["prompt"], columns)
 
 
 def _token(value: Any) -> int:
@@ -60,19 +76,7 @@ def _token(value: Any) -> int:
     return operator.index(value)
 
 
-def _is_conversation(prompt: object) -> bool:
-    return isinstance(prompt, list) and any(isinstance(one, Mapping) for one in prompt)
-
-
-def _needs_tokenizer(prompt: object) -> bool:
-    return isinstance(prompt, str) or (isinstance(prompt, Mapping) and not _has_ids(prompt))
-
-
-def _has_ids(prompt: object) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(prompt, Mapping) and "input_ids" in prompt and "prompt" not in prompt
-
-
-def _visible_ids(row: Any, number: int) -> list[Any]:
+def _visible_ids(row: Mapping[str, Any], number: int) -> list[Any]:
     """The `input_ids` of a row without its padding, which are those with 0 in its `attention_mask`, if it has one.
 
     Raises:
@@ -82,14 +86,12 @@ def _visible_ids(row: Any, number: int) -> list[Any]:
     ids = _listed(row["input_ids"])
     if "attention_mask" not in row:
         return ids
-    try:
-        mask = _listed(row["attention_mask"])
-    except TypeError:
-        mask = []
+    given = row["attention_mask"]
+    mask = _listed(given) if hasattr(given, "__iter__") else []
     if len(mask) != len(ids) or any(seen not in (0, 1) for seen in mask):
         raise ValueError(
             f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, got "
-            f"{str(row['attention_mask'])[:80]} in prompt {number}"
+            f"{str(given)[:80]} in prompt {number}"
         )
     seen = [place for place, is_seen in enumerate(mask) if is_seen]
     if seen and seen[-1] - seen[0] >= len(seen):
@@ -103,32 +105,6 @@ def _visible_ids(row: Any, number: int) -> list[Any]:
 def _listed(values: Any) -> list[Any]:
     """A list, tuple, array or tensor as a list."""
     return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
-def check_prompts(prompts: Sequence[Prompt]) -> None:
-    """
-    Raises:
-        ValueError: they are no list, or there is none.
-    """
-    try:
-        if isinstance(prompts, str | bytes | Mapping):
-            raise TypeError
-        count = len(prompts)
-        for number in {0, count - 1} if count else {}:
-            prompts[number]
-    except (TypeError, LookupError) as error:
-        got = f"a {type(prompts).__name__} in the place of the list"
-        raise ValueError(f"{RULE}, got {got}; {_as_list(prompts)}") from error
-    if not count:
-        raise ValueError("expected at least one prompt, got an empty list")
-
-
-def _as_list(prompts: object) -> str:
-    """How to make a list of what is none."""
-    part = next(iter(prompts.items()), None) if isinstance(prompts, Mapping) else None
-    if isinstance(prompts, str | bytes) or (part and isinstance(part[1], str)):
-        return "put it into a list"
-    return f"take a part of it, such as {part[0]!r}" if part else "make a list of its rows"
 
 
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:

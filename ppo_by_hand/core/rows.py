@@ -1,22 +1,14 @@
-"""Prompts as a user writes them: texts, and rows with columns for a reward function."""
+"""A prompt as a row: its text or token ids, and columns that a reward function may ask for by name."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .files import first_line
 
 MESSAGES = "tokenizer.apply_chat_template(messages, add_generation_prompt=True) makes token ids of messages"
-
-
-class Written(NamedTuple):
-    """One prompt as the user has written it."""
-
-    text: str
-    columns: Mapping[str, Any] = {}
-    """What else its row has, by name."""
 
 
 class Encoded(list[int]):
@@ -32,40 +24,31 @@ class Encoded(list[int]):
         self.text, self.columns = text, columns
 
 
-def rule_of(where: str) -> str:
-    return f'expected {where} to be JSON like {{"prompt": "a text"}}'
-
-
-def from_row(row: Any, where: str, shown: object = None) -> Written:
-    """A prompt of a row {"prompt": a text}; what else it has are columns.
+def check_row(row: Any, where: str) -> None:
+    """Demand a row {"prompt": a text}; what else it has are columns.
 
     Args:
-        row: it is left as it is.
+        row: anything.
         where: its place, for the message.
-        shown: what the user wrote, for the message.
 
     Raises:
         ValueError: it is something else.
     """
-    rule, got = rule_of(where), str(row if shown is None else shown)[:60]
-    if not isinstance(row, Mapping):
-        raise ValueError(f"{rule}, got {got}")
-    if "prompt" not in row:
-        ids = "" if isinstance(shown, str) else ", or that with its token ids to input_ids"
-        raise ValueError(f"{rule}, got {got}; rename the column with the prompt to prompt{ids}")
-    prompt, columns = row["prompt"], {name: value for name, value in row.items() if name != "prompt"}
+    said = f'expected {where} to be JSON like {{"prompt": "a text"}}, got {str(row)[:60]}'
+    if isinstance(row, Mapping) and "prompt" not in row:
+        raise ValueError(f"{said}; rename the column of prompts to prompt, or of token ids to input_ids")
+    prompt = row["prompt"] if isinstance(row, Mapping) else None
     if isinstance(prompt, list):
-        raise ValueError(f"{rule}, got {got}; {MESSAGES}, which PPOTrainer takes as prompts")
+        raise ValueError(f"{said}; {MESSAGES}, which PPOTrainer takes as prompts")
     if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError(f"{rule}, got {got}")
-    return Written(prompt, columns)
+        raise ValueError(said)
 
 
 def encode_prompt(text: str, tokenizer: Any) -> list[int]:
     """The token ids that the policy answers: those of a user's message where the tokenizer has a chat template.
 
     Raises:
-        ValueError: the tokenizer or its template fails, or nothing is left.
+        ValueError: the tokenizer or its template fails.
     """
     try:
         if tokenizer.chat_template is None:
@@ -78,8 +61,6 @@ def encode_prompt(text: str, tokenizer: Any) -> list[int]:
             f"expected a prompt that the policy's tokenizer can encode, got {text[:60]!r} ({first_line(error)})"
         ) from error
     ids: list[int] = encoded["input_ids"]
-    if not ids:
-        raise ValueError(f"expected a token in each prompt, got none in {text[:60]!r}")
     return ids
 
 
@@ -94,33 +75,19 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def needed_columns(function: Callable[..., Any]) -> list[str]:
-    """What a reward function must have beside prompts and responses, by name."""
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [one.name for one in _behind_two(function) if one.kind in kinds and one.default is one.empty]
-
-
-def _behind_two(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(function).parameters.values())[2:]
-    except (TypeError, ValueError):  # written in C
-        return []
-
-
 def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> dict[str, list[Any]]:
     """What a reward function takes of these prompts by name, beside their texts: every column if it has `**columns`.
 
     Raises:
         ValueError: it needs one that a prompt doesn't have.
     """
-    parameters, needed = _behind_two(function), needed_columns(function)
-    if not parameters:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[2:]
+    except (TypeError, ValueError):  # written in C
         return {}
-    rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]
-    there = {name for row in rows for name in row}
-    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    wanted = sorted(there | set(needed)) if takes_all else [one.name for one in named if one.name in {*there, *needed}]
+    needed = [one.name for one in named if one.default is one.empty]
+    rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]
     for prompt, row in zip(prompts, rows, strict=True):
         missing = [name for name in needed if name not in row]
         if missing:
@@ -129,4 +96,7 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> d
                 f"expected each prompt to have the column {missing[0]!r}, which the reward function "
                 f"{function.__name__} takes, got none in {text[:60]!r}"
             )
+    there = {name for row in rows for name in row}
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    wanted = sorted(there) if takes_all else [one.name for one in named if one.name in there]
     return {name: [row.get(name) for row in rows] for name in wanted}

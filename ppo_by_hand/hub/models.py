@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.heads import text_config
 
@@ -40,20 +38,7 @@ def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -
     return model, tokenizer
 
 
-def check_bfloat16() -> None:
-    """
-    Raises:
-        ValueError: the GPU has no bfloat16.
-    """
-    if torch.cuda.is_available() and not torch.cuda.is_bf16_supported(including_emulation=False):
-        raise ValueError(
-            "expected a device with bfloat16, got a GPU without it; use float32: dtype=float32 frozen_dtype=float32"
-        )
-
-
-def load_model(
-    auto_class: Any, variable: str, name: str, what: str, dtype: str = "float32"
-) -> tuple[PreTrainedModel, Any]:
+def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str) -> tuple[PreTrainedModel, Any]:
     """A model on the CPU and in eval mode, with its tokenizer.
 
     Args:
@@ -64,8 +49,7 @@ def load_model(
         dtype: of its weights; "auto" is that in which they were saved.
 
     Raises:
-        ValueError: it cannot be loaded, weights are missing, the tokenizer has tokens that the model has not, or the
-            device has not its dtype.
+        ValueError: it cannot be loaded, weights are missing, or the tokenizer has tokens that the model has not.
     """
     from transformers import AutoTokenizer
 
@@ -75,8 +59,6 @@ def load_model(
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
         raise ValueError(f"{_not_loaded(variable, name)} ({first_line(error)})") from error
-    if model.dtype == torch.bfloat16:  # "auto" may have chosen it
-        check_bfloat16()
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")
@@ -93,40 +75,10 @@ def load_model(
 
 
 def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:
-    """Every token that ends a response: the tokenizer's, and those that the model's generation settings add.
-
-    Raises:
-        ValueError: the generation settings have something else than numbers there.
-    """
-    generation = getattr(model, "generation_config", None)
-    more = getattr(generation, "eos_token_id", None)
+    """Every token that ends a response: the tokenizer's, and those that the model's generation settings add."""
+    more = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     listed = more if isinstance(more, list) else [] if more is None else [more]
-    if not all(type(one) is int for one in listed):
-        raise ValueError(f"expected eos_token_id in POLICY's generation_config.json to be token ids, got {more!r}")
     return tuple(sorted({tokenizer.eos_token_id, *listed}))
-
-
-def named_tokens(text: str, tokenizer: Any) -> tuple[int, ...]:
-    """The numbers of tokens that the user has listed, with commas between them, by name or by number.
-
-    Raises:
-        ValueError: the tokenizer has no such token.
-    """
-    vocabulary = tokenizer.get_vocab()
-    found = []
-    for name in filter(None, text.split(",")):
-        number = int(name) if name.isdigit() and name not in vocabulary else vocabulary.get(name, -1)
-        if not 0 <= number < len(tokenizer):
-            raise ValueError(f"expected stop_tokens to be tokens of POLICY or their numbers, got {name!r}")
-        found.append(number)
-    return tuple(sorted(set(found)))
-
-
-def saved_dtype(name: str) -> torch.dtype:
-    """That of the weights in a folder or on the Hub; float32 where the configuration does not say."""
-    from transformers import AutoConfig
-
-    return getattr(AutoConfig.from_pretrained(name), "dtype", None) or torch.float32
 
 
 def embedding_rows(model: PreTrainedModel) -> int:

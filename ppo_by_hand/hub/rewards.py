@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 
 def load_reward(
-    name: str,
-    policy_tokenizer: Any,
-    policy_rows: int,
-    say: Callable[[str], None],
-    dtype: str = "float32",
-    variable: str = "REWARD",
+    name: str, policy_tokenizer: Any, policy_rows: int, say: Callable[[str], None], dtype: str = "float32"
 ) -> nn.Module | RewardFunction:
     """The reward as `PPOTrainer` takes it.
 
@@ -36,11 +31,9 @@ def load_reward(
         policy_rows: how many tokens the policy can write: often more than its tokenizer has.
         say: gets how the reward model reads.
         dtype: of a reward model's weights; "auto" is that in which they were saved.
-        variable: what the user calls it, for the message.
 
     Raises:
-        ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad
-            with.
+        ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad with.
     """
     if ":" in name and not Path(name).exists():
         function = _import(name)
@@ -48,10 +41,9 @@ def load_reward(
         return function
     from transformers import AutoModelForSequenceClassification
 
-    model, tokenizer = load_model(
-        AutoModelForSequenceClassification, variable, name, "a sequence-classification model", dtype
-    )
-    _prepare(model, tokenizer, variable, name)
+    what = "a sequence-classification model"
+    model, tokenizer = load_model(AutoModelForSequenceClassification, "REWARD", name, what, dtype)
+    _prepare(model, tokenizer, "REWARD", name)
     has_every_token = embedding_rows(model) >= policy_rows
     if has_every_token and tokenizer.get_vocab() == policy_tokenizer.get_vocab():
         if embedding_rows(model) > policy_rows:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,26 @@ def open_folder(out: Path, run: Mapping[str, Any], resume: bool) -> None:
     Raises:
         ValueError: the folder holds anything else, or cannot be made or written to.
     """
-    wanted = json.loads(json.dumps(dict(run)))  # as JSON gives it back: tuples have become lists
-    if resume:
-        return _check_run(out, wanted)
-    new_folder(out)
-    write_json(out / RUN_FILE, wanted)
+    if not resume:
+        new_folder(out)
+        write_json(out / RUN_FILE, run)
+        return
+    if not has_checkpoint(out):
+        raise ValueError(
+            f"expected a checkpoint in {out} to go on from, got none; start the run in a new folder, without RESUME=1"
+        )
+    try:
+        found = dict(json.loads((out / RUN_FILE).read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"expected {out / RUN_FILE} as the run has written it, got: {error}; start again with another OUT"
+        ) from error
+    for name, value in json.loads(json.dumps(run)).items():  # as JSON gives it back: tuples have become lists
+        if value != found.get(name):
+            raise ValueError(
+                f"expected the run that {out} holds, got {name} {value!r} where it has {found.get(name)!r}; give the "
+                "same, or another OUT"
+            )
 
 
 def new_folder(out: Path) -> None:
@@ -54,30 +68,10 @@ def new_folder(out: Path) -> None:
             f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
         ) from error
     if names:
-        fix = ", or go on with the run in it: RESUME=1 (--resume)" if has_checkpoint(out) else ""
         raise ValueError(
             f"expected OUT to be a new or an empty folder, got {out}, which holds {', '.join(names[:4])}; choose "
-            f"another{fix}"
+            "another"
         )
-
-
-def _check_run(out: Path, wanted: dict[str, Any]) -> None:
-    if not has_checkpoint(out):
-        raise ValueError(
-            f"expected a checkpoint in {out} to go on from, got none; start the run in a new folder, without RESUME=1"
-        )
-    try:
-        found = dict(json.loads((out / RUN_FILE).read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"expected {out / RUN_FILE} as the run has written it, got: {error}; start again with another OUT"
-        ) from error
-    for name, value in wanted.items():
-        if value != found.get(name):
-            raise ValueError(
-                f"expected the run that {out} holds, got {name} {value!r} where it has {found.get(name)!r}; give the "
-                "same, or another OUT"
-            )
 
 
 def has_checkpoint(out: Path) -> bool:
@@ -97,32 +91,8 @@ def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
         raise OSError(f"expected room for a model in {folder}, got: {error}") from error
 
 
-def how_to_go_on(out: Path) -> str:
-    if has_checkpoint(out):
-        return "to go on from the last checkpoint, add RESUME=1 (or --resume) to the same command"
-    return "there is no checkpoint yet, so start again with another OUT"
-
-
-@contextmanager
-def says_how_to_go_on(out: Path) -> Iterator[None]:
-    """Adds to the message of an error in training what is kept.
-
-    Raises:
-        DivergedError, RuntimeError: instead of the error, with both sentences.
-    """
-    try:
-        yield
-    except DivergedError as error:  # the same settings would lead there again
-        raise DivergedError(f"{error}; the metrics are in {out / 'log'}") from error
-    except (ValueError, OSError, RuntimeError) as error:
-        # The words of the system alone, such as that the disk is full, do not say what to do.
-        is_bare = isinstance(error, OSError) and error.errno is not None
-        said = f"expected to read and write in {out}, got: {error}" if is_bare else error
-        raise RuntimeError(f"{said}; {how_to_go_on(out)}") from error
-
-
 def run_to_the_end(run: Callable[[], int], out: Path) -> int:
-    """Run a command; what ends it early is said on stderr.
+    """Run a command; what ends it early is said on stderr, and whether it can go on.
 
     Returns:
         What `run` returns; `WRONG` for bad input or an error, `STOPPED` for a run that stopped by itself and would stop
@@ -130,9 +100,13 @@ def run_to_the_end(run: Callable[[], int], out: Path) -> int:
     """
     try:
         return run()
+    except DivergedError as error:
+        said, code = f"error: {error}; the metrics are in {out / 'log'}", STOPPED
     except (ValueError, OSError, RuntimeError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return STOPPED if isinstance(error, DivergedError) else WRONG
+        said, code = f"error: {error}", WRONG
     except KeyboardInterrupt:
-        print(f"\nstopped by Ctrl-C; {how_to_go_on(out)}", file=sys.stderr)
-        return CTRL_C
+        said, code = "\nstopped by Ctrl-C", CTRL_C
+    if code != STOPPED and has_checkpoint(out):
+        said += f"; a run's checkpoint is kept in {out}, and the same command with RESUME=1 (--resume) goes on from it"
+    print(said, file=sys.stderr)
+    return code

@@ -1,193 +1,253 @@
-"""The preset `hub`: PPO on a policy, a reward and prompts that the user names. No stage is trained before PPO.
+"""PPO on a policy, a reward and prompts of your own: `make demo PRESET=hub`, and `ppo-by-hand train`.
 
-make demo PRESET=hub POLICY=path/or/name REWARD=module:function PROMPTS=prompts.jsonl SET="num_updates=200"
+python -m solutions.demo.hub --policy path/or/name --reward module:function --prompts prompts.jsonl --out runs/mine
 """
 
 from __future__ import annotations
 
-import dataclasses
+import argparse
+import copy
 import hashlib
-from collections.abc import Callable
+import json
+import os
+import sys
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed
+from torch import nn
 
 from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.processes import check_configuration
-from ppo_by_hand.core.rows import Encoded, columns_for
-from ppo_by_hand.core.scoring import RewardFunction
+from ppo_by_hand.core.files import first_line
+from ppo_by_hand.core.processes import Processes, check_configuration
+from ppo_by_hand.core.progress import quiet
+from ppo_by_hand.core.prompts import tokenize
+from ppo_by_hand.core.rows import columns_for
 from ppo_by_hand.core.shapes import check_number
-from ppo_by_hand.hub.models import (
-    context_length,
-    embedding_rows,
-    load_policy,
-    named_tokens,
-    saved_dtype,
-    stop_token_ids,
-)
-from ppo_by_hand.hub.options import HubOptions, split_settings
-from ppo_by_hand.hub.prompts import check_context, encode_all, read_prompts
+from ppo_by_hand.hub.models import context_length, embedding_rows, load_policy, stop_token_ids
+from ppo_by_hand.hub.prompts import check_context, read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 
+from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from ..lesson09_ppo_trainer import PPOTrainer
-from .folder import CHECKPOINTS, open_folder, save_model, says_how_to_go_on
-from .hub_actor_critic import make_models, merged, policy_to_save
+from .folder import CHECKPOINTS, open_folder, run_to_the_end, save_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-
-class Parts(NamedTuple):
-    """What a run is made of."""
-
-    policy: PreTrainedModel
-    tokenizer: Any
-    reward: torch.nn.Module | RewardFunction
-    prompt_ids: list[Encoded]
-    config: PPOConfig
-    options: HubOptions
-    value: torch.nn.Module | None
-    """The reward model that the critic starts from; None: the policy's backbone."""
+DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
+"""Where a large model wants other settings than `PPOConfig` has for tiny ones."""
+DEFAULTS_OF_REWARDS = {"clip_score": None}
+"""A user's reward has a scale of its own."""
+DECIDED = {"pad_token_id": "the tokenizer", "seed": "--seed (SEED=)", "log_dir": "--out (OUT=)"}
+DTYPES = ("auto", "float32", "bfloat16")
 
 
-def run_hub(
-    policy: str,
-    reward: str,
-    prompts: Path | None,
-    seed: int,
-    out: Path,
-    say: Callable[[str], None],
-    settings: str = "",
-    resume: bool = False,
-) -> int:
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; returns the exit code: 0, and those of `folder`. Of several processes, each ends here."""
+    parser = argparse.ArgumentParser(prog="ppo-by-hand train", description=__doc__.splitlines()[0])
+    parser.add_argument("--policy", required=True, help="a causal language model, name or folder (POLICY=)")
+    parser.add_argument("--reward", required=True, help="a classifier of one label, or module:function (REWARD=)")
+    parser.add_argument("--prompts", required=True, type=Path, help="lines of text, or JSONL (PROMPTS=)")
+    parser.add_argument("--out", required=True, type=Path, help="folder for policy, metrics and checkpoint (OUT=)")
+    parser.add_argument("--seed", type=int, default=0, help="decides every random number (SEED=)")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out (RESUME=1)")
+    parser.add_argument("--set", default="", dest="settings", help='of PPOConfig: "num_updates=200 kl_coef=0.1" (SET=)')
+    more = parser.add_argument_group("the models (make: OPTIONS='--lora-rank 16')")
+    more.add_argument("--value", choices=("policy", "reward"), default="policy", help="where the critic starts")
+    more.add_argument("--dtype", choices=DTYPES, default="float32", help="of policy and critic; auto: as saved")
+    more.add_argument("--frozen-dtype", choices=DTYPES, default="auto", help="of reference and reward model")
+    more.add_argument("--lora-rank", type=int, default=0, help="of adapters, the only weights to train; 0: train all")
+    more.add_argument("--lora-alpha", type=float, default=16.0, help="adapters are scaled by lora_alpha / lora_rank")
+    more.add_argument("--lora-targets", default="all-linear", help="names of modules, with commas between them")
+    more.add_argument("--gradient-checkpointing", action="store_true", help="less memory, one more forward")
+    options = parser.parse_args(arguments)
+    quiet()  # what it would warn of is said here in one sentence
+    options.policy, options.reward = (os.path.expanduser(name) for name in (options.policy, options.reward))
+    options.prompts, options.out = options.prompts.expanduser(), options.out.expanduser()
+    sys.path.insert(0, os.getcwd())  # where module:function is looked for; `python -m` does the same
+    code = run_to_the_end(lambda: run_hub(options), options.out)
+    if code == 0 and Accelerator().num_processes > 1:
+        Processes(Accelerator()).leave()
+    return code
+
+
+def run_hub(options: argparse.Namespace) -> int:
     """Tune a Hugging Face policy with PPO and save it with `save_pretrained` under `out/policy`.
 
-    Args:
-        policy: name or folder of a causal language model with its tokenizer.
-        reward: name or folder of a sequence-classification model with one label, or `module:function` of
-            (prompts, responses) -> numbers.
-        prompts: a file; see `read_prompts`.
-        seed: decides every random number.
-        out: folder for the result.
-        say: receives a short account.
-        settings: "name=value name=value" of `PPOConfig` and `HubOptions`.
-        resume: go on with the run in `out` from its last checkpoint, perhaps for more updates.
-
     Returns:
-        0. Where there are several processes, they end here.
+        0.
 
     Raises:
-        ValueError: an argument is missing or out of range, a model cannot be loaded, a prompt does not fit.
-        OSError: a checkpoint or the policy cannot be written.
+        ValueError: an argument is out of range, a model cannot be loaded, a prompt does not fit.
+        OSError: the checkpoint or the policy cannot be written.
         RuntimeError: the reward function raised, or the run diverged.
     """
-    if not policy or not reward or prompts is None:
-        raise ValueError("expected POLICY=, REWARD= and PROMPTS= with PRESET=hub; see make help and the README")
-    check_number("SEED", seed, 0, 2**32 - 1)
+    check_number("SEED", options.seed, 0, 2**32 - 1)
+    check_number("lora_rank", options.lora_rank, 0)
     check_configuration(Accelerator())
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
-    say = say if is_first else _say_nothing
-    chosen, options = split_settings(settings)
-    set_seed(seed)  # the critic's head starts from random weights, and a reward function may draw from any source
-    parts = _load(policy, reward, prompts, chosen | {"seed": seed, "log_dir": str(out / "log")}, options, say)
-    named = _fingerprints(parts, policy, reward, prompts) | {"SEED": seed} | dataclasses.asdict(options)
-    trainer = _make_trainer(parts)
+    say = print if is_first else _say_nothing
+    settings = parse_settings(options.settings)
+    rows = read_prompts(options.prompts)
+    set_seed(options.seed)  # the critic's head starts from random weights, and a reward may draw from any source
+    policy, tokenizer = load_policy(options.policy, say, options.dtype)
+    config = make_config(settings, policy, tokenizer, options)
+    prompts = tokenize(rows, tokenizer)
+    reward = load_reward(options.reward, tokenizer, embedding_rows(policy), say, options.frozen_dtype)
+    check_context(prompts, config.max_new_tokens, context_length(policy), "POLICY")
+    if isinstance(reward, nn.Module):
+        check_context(prompts, config.max_new_tokens, context_length(reward), "REWARD")
+    else:
+        columns_for(reward, prompts)
+    model, reference = make_models(policy, reward, options)
+    trainer = _kind_of_trainer()(model, reward, reference, config, tokenizer)
     if is_first:
-        open_folder(out, named, resume)
+        open_folder(options.out, _record(options), options.resume)
     Accelerator().wait_for_everyone()
-    checkpoints = CheckpointFolder(out / CHECKPOINTS)
+    checkpoints = CheckpointFolder(options.out / CHECKPOINTS)
     if checkpoints.load(trainer):
         say(f"going on after update {trainer.updates_done}")
-    updates, size = parts.config.num_updates, parts.config.batch_size
-    say(f"PPO: {updates} updates of {size} responses to {len(parts.prompt_ids)} prompts")
-    with says_how_to_go_on(out):
-        history = trainer.train(parts.prompt_ids, checkpoints.save)
-        trained = policy_to_save(trainer)
-        if is_first:
-            save_model(merged(trained, saved_dtype(policy)), parts.tokenizer, out / "policy")
+    say(f"PPO: {config.num_updates} updates of {config.batch_size} responses to {len(prompts)} prompts")
+    history = trainer.train(prompts, checkpoints.save)
+    # With several processes, every one helps to collect the weights.
+    trained = trainer.whole_policy() if hasattr(trainer, "whole_policy") else trainer.policy
+    if is_first:
+        save_model(_as_it_came(trained, options.policy), tokenizer, options.out / "policy")
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
-    say(f"saved {out / 'policy'}; the metrics of each update are in {out / 'log'}")
-    say("for more updates: RESUME=1 (or --resume) with a larger num_updates")
-    _leave()
+    say(f"saved {options.out / 'policy'}; the metrics of each update are in {options.out / 'log'}")
+    say("for more updates: --resume (RESUME=1) with a larger num_updates")
     return 0
 
 
-def _load(
-    policy: str, reward: str, prompts: Path, settings: dict[str, Any], options: HubOptions, say: Callable[[str], None]
-) -> Parts:
-    """Models, tokenizer and prompts, checked against each other before any training starts."""
-    given = read_prompts(prompts)
-    model, tokenizer = load_policy(policy, say, options.dtype)
-    stops = named_tokens(options.stop_tokens, tokenizer) or stop_token_ids(model, tokenizer)
-    config = PPOConfig(stop_token_ids=stops, pad_token_id=tokenizer.pad_token_id, **settings)
-    context, longest = context_length(model), options.max_prompt_length
-    if longest is None and context is not None and options.long_prompts != "refuse":
-        longest = context - config.max_new_tokens
-    prompt_ids = encode_all(given, tokenizer, longest, options.long_prompts, say)
-    check_context(prompt_ids, config.max_new_tokens, context, "POLICY")
-    scorer = load_reward(reward, tokenizer, embedding_rows(model), say, options.frozen_dtype)
-    if not isinstance(scorer, torch.nn.Module):
-        columns_for(scorer, prompt_ids)
-    if config.advantages != "gae" and options.value != "policy":
+def parse_settings(text: str) -> dict[str, Any]:
+    """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig`; what is no JSON stays a text.
+
+    Raises:
+        ValueError: a setting follows from another option.
+    """
+    chosen: dict[str, Any] = {}
+    for pair in text.split():
+        name, _, value = pair.partition("=")
+        if name in DECIDED:
+            raise ValueError(
+                f"expected SET without {name}, which follows from {DECIDED[name]}, got {pair!r}; leave it out"
+            )
+        try:
+            chosen[name] = json.loads(value)
+        except json.JSONDecodeError:
+            chosen[name] = value
+    return chosen
+
+
+def make_config(settings: dict[str, Any], policy: Any, tokenizer: Any, options: argparse.Namespace) -> PPOConfig:
+    """The run's settings: defaults, then those of SET, then those that follow from something else.
+
+    Raises:
+        ValueError: a name is no setting, or a value is out of range.
+    """
+    decided = {"pad_token_id": tokenizer.pad_token_id, "seed": options.seed, "log_dir": str(options.out / "log")}
+    stops = {"stop_token_ids": stop_token_ids(policy, tokenizer)}
+    try:
+        return PPOConfig(**DEFAULTS | DEFAULTS_OF_REWARDS | stops | settings | decided)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    except ValueError as error:
+        raise ValueError(f"{error} (in SET, with values as in JSON: true, null, 0.5, [1,2])") from error
+
+
+def make_models(
+    policy: PreTrainedModel, reward: Any, options: argparse.Namespace
+) -> tuple[PolicyAndValue, PreTrainedModel | None]:
+    """Actor and critic, and the reference: None for a LoRA policy, which is its own.
+
+    Raises:
+        ValueError: the critic cannot start from the reward, or no module has a name of `lora_targets`.
+    """
+    if options.value == "policy":
+        critic = ValueModel(cast("PreTrainedModel", copy.deepcopy(policy.base_model)))
+    elif isinstance(reward, nn.Module):
+        critic = ValueModel.from_classifier(cast("PreTrainedModel", reward))
+    else:
         raise ValueError(
-            f'expected no VALUE with advantages="{config.advantages}", got {options.value}; there is no critic to start'
+            "expected REWARD to be a model with the policy's tokenizer for --value reward, got a function or a model "
+            "of other tokens; leave --value out, and the critic starts from the policy"
         )
-    value = scorer if options.value == "reward" else None
-    if options.value not in ("policy", "reward"):
-        value = load_reward(options.value, tokenizer, embedding_rows(model), say, options.dtype, variable="VALUE")
-    if value is not None and not isinstance(value, torch.nn.Module):
+    critic.backbone.to(dtype=policy.dtype)  # type: ignore[call-arg]
+    critic.requires_grad_(True)
+    reference = None
+    if options.lora_rank:
+        critic.backbone, policy = with_adapter(critic.backbone, options), with_adapter(policy, options)
+    else:
+        reference = make_reference(policy)
+        if options.frozen_dtype != "auto":
+            reference = reference.to(getattr(torch, options.frozen_dtype))
+    model = PolicyAndValue(policy, critic)
+    if options.gradient_checkpointing:
+        from ..lesson11_scaling import enable_gradient_checkpointing
+
+        enable_gradient_checkpointing(model)
+    return model, reference
+
+
+def with_adapter(model: PreTrainedModel, options: argparse.Namespace) -> PreTrainedModel:
+    """The model with a new LoRA adapter, all other weights frozen; its answers are the same until a step is made.
+
+    Raises:
+        ValueError: no module has a name of `lora_targets`.
+    """
+    from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
+
+    targets = options.lora_targets
+    config = LoraConfig(
+        r=options.lora_rank,
+        lora_alpha=options.lora_alpha,
+        target_modules=targets if targets == "all-linear" else targets.split(","),
+        lora_dropout=0.0,
+        fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
+    )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
+            return cast("PreTrainedModel", get_peft_model(model, config))
+    except ValueError as error:
         raise ValueError(
-            f"expected VALUE to be a reward model of the policy's tokenizer, got {options.value}, a function or a "
-            "model of other tokens; leave it out to start from the policy's backbone"
-        )
-    if isinstance(scorer, torch.nn.Module):
-        check_context(prompt_ids, config.max_new_tokens, context_length(scorer), "REWARD")
-    return Parts(model, tokenizer, scorer, prompt_ids, config, options, value)
+            f"expected lora_targets to name modules of {type(model).__name__}, got {targets!r} ({first_line(error)})"
+        ) from error
 
 
-def _fingerprints(parts: Parts, policy: str, reward: str, prompts: Path) -> dict[str, Any]:
-    """What the user named, each with a few letters that change with its content."""
-    weights = f" ({fingerprint(parts.reward)})" if isinstance(parts.reward, torch.nn.Module) else ""
-    value = {} if parts.value is None else {"VALUE": fingerprint(parts.value)}
-    return value | {
-        "PRESET": "hub",
-        "POLICY": f"{policy} ({fingerprint(parts.policy)})",
-        "REWARD": reward + weights,
-        "PROMPTS": f"{prompts.name} ({hashlib.sha256(prompts.read_bytes()).hexdigest()[:16]})",
-    }
-
-
-def _make_trainer(parts: Parts) -> PPOTrainer:
+def _kind_of_trainer() -> type[PPOTrainer]:
     """Lesson 9's trainer; with several processes or DeepSpeed lesson 11's."""
-    trainer = PPOTrainer
-    if Accelerator().num_processes > 1 or Accelerator().distributed_type == DistributedType.DEEPSPEED:
-        from ..lesson11_scaling import DistributedPPOTrainer
+    if Accelerator().num_processes == 1 and Accelerator().distributed_type != DistributedType.DEEPSPEED:
+        return PPOTrainer
+    from ..lesson11_scaling import DistributedPPOTrainer
 
-        trainer = DistributedPPOTrainer
-    model, reference = make_models(parts.policy, parts.value, parts.options, parts.config.advantages == "gae")
-    return trainer(model, parts.reward, reference, parts.config, parts.tokenizer)
+    return DistributedPPOTrainer
 
 
-def _leave() -> None:
-    """One of several processes ends here."""
-    if Accelerator().num_processes > 1:
-        from ppo_by_hand.core.processes import Processes
+def _record(options: argparse.Namespace) -> dict[str, Any]:
+    """What makes it this run, besides the trainer's settings, which a checkpoint holds."""
+    elsewhere = ("out", "resume", "settings", "prompts")
+    found = {name: value for name, value in vars(options).items() if name not in elsewhere}
+    return found | {"prompts": hashlib.sha256(options.prompts.read_bytes()).hexdigest()[:16]}
 
-        Processes(Accelerator()).leave()
+
+def _as_it_came(policy: Any, name: str) -> PreTrainedModel:
+    """The tuned policy with its adapters merged into it, and in the dtype in which `name` was saved."""
+    from transformers import AutoConfig
+
+    whole = policy.merge_and_unload() if hasattr(policy, "peft_config") else policy
+    return cast("PreTrainedModel", whole.to(getattr(AutoConfig.from_pretrained(name), "dtype", None) or torch.float32))
 
 
 def _say_nothing(text: str) -> None:
     """What all processes but the first say."""
 
 
-def fingerprint(model: torch.nn.Module) -> str:
-    """A few letters that stand for the names, shapes and values of all weights of a model on the CPU."""
-    digest = hashlib.sha256()
-    for name, weight in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tuple(weight.shape)}".encode())
-        digest.update(weight.reshape(-1).contiguous().view(torch.uint8).numpy())
-    return f"weights {digest.hexdigest()[:12]}"
+if __name__ == "__main__":
+    sys.exit(main())

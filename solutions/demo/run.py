@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
+from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.files import write_json, write_text
 from ppo_by_hand.core.scoring import make_scorer
@@ -29,8 +29,6 @@ Say = Callable[[str], None]
 TRACE_AT = (1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 25, 30, 35, 40, 45, 50)
 """Updates after which a run is evaluated on the way: dense at first, where the KL moves fastest."""
 TRACE_RESPONSES = 128
-SAVE_EVERY = 5
-"""Updates between two checkpoints."""
 MAX_UPDATE_KL = 0.02
 """An update ends early when the policy has moved this far: with a critic that is still poor it could go astray."""
 
@@ -138,9 +136,10 @@ def run_capstone(plan: Plan) -> CapstoneRun:
 
 def _ppo_run(plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: float, name: str) -> PPORun:
     """PPO with this KL coefficient, from its checkpoint if there is one."""
-    trace_prompts, checkpoint = plan.prompts[:TRACE_RESPONSES], plan.out / CHECKPOINTS / name
-    trace_file = plan.out / "log" / name / "trace.json"
-    start = checkpoint if (checkpoint / CHECKPOINT_FILE).exists() else None
+    trace_prompts, trace_file = plan.prompts[:TRACE_RESPONSES], plan.out / "log" / name / "trace.json"
+    checkpoints = CheckpointFolder(plan.out / CHECKPOINTS / name)
+    start = checkpoints.directory if checkpoints.is_of_another_run else None
+    checkpoints.is_of_another_run = False  # `open_folder` has compared the runs
     # Evaluations by the number of updates done; those after the checkpoint are made again, with the same result.
     if start is None:
         trace = {0: _evaluate(plan, sft, reward, sft.policy, trace_prompts)}
@@ -149,12 +148,10 @@ def _ppo_run(plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: flo
         trace = {int(done): Evaluation(**one) for done, one in json.loads(trace_file.read_text("utf-8")).items()}
 
     def on_update(trainer: PPOTrainer) -> None:
-        done = trainer.updates_done
-        if done in TRACE_AT:
-            trace[done] = _evaluate(plan, sft, reward, trainer.policy, trace_prompts)
-            write_json(trace_file, {update: asdict(one) for update, one in trace.items()})
-        if done % SAVE_EVERY == 0 or done == trainer.config.num_updates:
-            trainer.save_checkpoint(checkpoint)
+        if trainer.updates_done in TRACE_AT:
+            trace[trainer.updates_done] = _evaluate(plan, sft, reward, trainer.policy, trace_prompts)
+            write_json(trace_file, {done: asdict(one) for done, one in trace.items()})
+        checkpoints.save(trainer)
 
     config = ppo_config(plan.preset, plan.tokenizer, plan.seed, kl_coef, str(plan.out / "log" / name))
     prompts = sample_prompts(config.num_updates * config.batch_size, random.Random(plan.seed + 3))

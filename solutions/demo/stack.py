@@ -1,11 +1,14 @@
 """Whose lessons a run is built from: the reference's, or a student's own, which may be unfinished."""
 
 import hashlib
+import json
 import re
+import subprocess
 import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from ppo_by_hand.core.files import first_line
 
@@ -20,6 +23,11 @@ LEFT_OUT = {
     9: ("PPOTrainer.load_checkpoint",),
 }
 """Exercises that the toy environment's run does not use, of the lessons that it does use."""
+RECORDED = Path(__file__).with_name("ten_seeds.json")
+"""The summaries of `make demo SEED=0` to `SEED=9`."""
+COMPARED = (("reward_model", "accuracy"), ("sft", "gold"), ("ppo", "gold"), ("ppo", "valid"))
+MARGIN = 0.5
+"""Of the range's width, on either side: an eleventh seed of the reference falls outside ten others easily."""
 LESSONS = (1, 2, 4, 5, 6, 7, 8, 9, 12)
 OF_THE_CONTEST = {
     3: ("rewards_to_go", "reinforce_loss"),
@@ -63,6 +71,29 @@ def check_finished(folder: Path, run: str = "capstone", more: Mapping[int, tuple
                     )
 
 
+def check_right(folder: Path) -> None:
+    """Ask the suites of LESSONS, in their order, whether the exercises that the run uses agree with the reference's.
+
+    Raises:
+        Unfinished: those of a lesson don't; what its suite says is printed first.
+    """
+    course = Path(__file__).resolve().parents[2]
+    for number in LESSONS:
+        print(f"\rlesson {number} ... ", end="", flush=True)
+        (suite,) = course.glob(f"testcases/lesson{number:02d}_*")
+        others = [f"not test_{name.rpartition('.')[2]}_agrees" for name in LEFT_OUT.get(number, ())]
+        chosen = " and ".join(["agrees_with_the_reference", *others])
+        command = [sys.executable, "-m", "pytest", str(suite), "-k", chosen, f"--subject={folder}"]
+        asked = subprocess.run(command, cwd=course, capture_output=True, text=True, check=False)
+        if asked.returncode:
+            print(f"wrong\n{asked.stdout}{asked.stderr}")
+            raise Unfinished(
+                f"the capstone is waiting for lesson {number}, which does not agree with the reference: "
+                f"pytest testcases/{suite.name} says where; run the reference with make demo"
+            )
+    print("\ryour lessons agree with the reference")
+
+
 def not_loaded(error: BaseException, folder: Path) -> str:
     """A sentence for an error in loading a student's files: where, and why."""
     place = place_of(error, folder) or folder.name
@@ -91,3 +122,25 @@ def code_of_lessons(folder: Path) -> str:
 
 def _short(path: Path, folder: Path) -> str:
     return f"{folder.name}/{path.relative_to(folder).as_posix()}"
+
+
+def verdict(summary: dict[str, Any]) -> str:
+    """Whether a run is one that right lessons give: beside the reference's ten seeds."""
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    runs = recorded["runs"]
+    if summary["preset"] != recorded["preset"]:
+        return f"The reference's runs are recorded for the preset {recorded['preset']} alone."
+    if any(all(summary[part] == run[part] for part in run) for run in runs):
+        return "Your blocks give the reference's numbers of this seed, to the last digit."
+    outside = []
+    for part, name in COMPARED:
+        numbers, found = [run[part][name] for run in runs], summary[part][name]
+        low, high = min(numbers), max(numbers)
+        if not low - MARGIN * (high - low) <= found <= high + MARGIN * (high - low):
+            outside.append(f"{part} {name} {found:.2f} ({low:.2f} to {high:.2f})")
+    if not outside:
+        return "Your blocks landed within the range of the reference's ten seeds, give or take half its width."
+    return (
+        f"Your blocks landed outside the range of the reference's ten seeds: {', '.join(outside)}. Run another seed; "
+        "if it is outside again, one of your lessons is probably wrong in a way that no test saw."
+    )

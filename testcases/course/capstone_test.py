@@ -88,9 +88,8 @@ def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocke
 @named_cases(
     "arguments, sentence",
     {
-        "unknown-preset": (["--preset", "huge"], "one of tiny, small, gpt2"),
+        "unknown-preset": (["--preset", "huge"], "one of tiny, small, gpt2, pocket, or hub with make, got 'huge'"),
         "unwritable-out": (["--out", "/dev/null/out"], "OUT to be a folder that can be written"),
-        "hub-without-names": (["--preset", "hub"], "expected POLICY=, REWARD= and PROMPTS="),
     },
 )
 def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, tmp_path, capsys):
@@ -128,7 +127,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys)
     killed.kill()
     assert killed.wait() == -9 and not (tmp_path / "summary.json").exists()
     assert run(tmp_path) == 1
-    assert "or go on with the run in it: RESUME=1" in capsys.readouterr().err
+    assert "the same command with RESUME=1 (--resume) goes on from it" in capsys.readouterr().err
     assert run(tmp_path, "--resume") == 0
     assert "going on from" in capsys.readouterr().out
     assert numbers(tmp_path) == numbers(undisturbed)

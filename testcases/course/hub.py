@@ -19,7 +19,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from solutions.demo import __main__ as command
+from solutions.demo import hub as command
 
 HERE = "testcases.course.hub"
 LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"
@@ -117,17 +117,9 @@ def prompt_file(folder: Path, *lines: str, name: str = "prompts.txt") -> Path:
     return file
 
 
-def run(
-    tmp_path: Path,
-    policy: str,
-    reward: str = "likes_a",
-    *,
-    lines: tuple = (),
-    name: str = "prompts.txt",
-    more: tuple = (),
-) -> int:
+def run(tmp_path: Path, policy: str, reward: str = "likes_a", *more: str, lines: tuple = (), name: str = "prompts.txt"):
     """The command on these prompts; `reward` is a folder, or a function of this module by its name."""
     file = prompt_file(tmp_path, *lines, name=name)
     reward = reward if "/" in reward else f"{HERE}:{reward}"
-    arguments = ["--preset", "hub", "--policy", policy, "--reward", reward, "--prompts", str(file)]
-    return command.main([*arguments, "--out", str(tmp_path / "out"), "--set", SET, *more])
+    arguments = ["--policy", policy, "--reward", reward, "--prompts", str(file), "--out", str(tmp_path / "out")]
+    return command.main([*arguments, "--set", SET, *more])

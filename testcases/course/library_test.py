@@ -18,7 +18,6 @@ import pytest
 
 import ppo_by_hand
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.hub.options import HubOptions
 from testcases.course import hub
 from testcases.harness.catalog import ROOT, lesson_names
 
@@ -87,8 +86,7 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     wanted = {home + path.name for home, folder in homes.items() for path in (ROOT / folder).glob("*.*")} - {
         "README.md"
     }
-    hub_parts = [path.name for path in (ROOT / "solutions" / "demo").glob("hub*.py")]
-    wanted |= {f"demo/{name}" for name in ("__init__.py", "folder.py", *hub_parts)}
+    wanted |= {f"demo/{name}" for name in ("__init__.py", "folder.py", "hub.py")}
     assert {name.removeprefix("ppo_by_hand/") for name in names} == wanted and len(names) == len(wanted)
 
 
@@ -173,8 +171,7 @@ def test_every_module_of_the_wheel_is_named_in_the_configuration():
 
 def test_the_table_beside_trl_has_every_setting():
     named = set(re.findall(r"`(\w+)`", (ROOT / "book/pages/from_trl.md").read_text("utf-8")))
-    settings = {field.name for kind in (PPOConfig, HubOptions) for field in dataclasses.fields(kind)}
-    assert settings <= named
+    assert {field.name for field in dataclasses.fields(PPOConfig)} <= named
 
 
 def test_every_public_name_is_there_and_documented():

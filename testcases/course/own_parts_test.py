@@ -130,7 +130,7 @@ def test_conversations_become_prompts_by_the_lines_of_the_page():
 @named_cases(
     "rows, sentence",
     {
-        "no-prompt": ([{"text": "a"}] * 2, "rename the column with the prompt to prompt, or that with its"),
+        "no-prompt": ([{"text": "a"}] * 2, "rename the column of prompts to prompt, or of token ids"),
         "no-column": (
             [{"prompt": "a"}, {"prompt": "b"}],
             "to have the column 'answer', which the reward function counts",

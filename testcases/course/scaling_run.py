@@ -229,13 +229,13 @@ def death(folder: Path) -> None:
 
 def hub(folder: Path, out: str = "out", more: str = "") -> None:
     """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
-    from solutions.demo.__main__ import main as capstone
+    from solutions.demo.hub import main as command
     from tiny_models import checkpoints
 
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
-    options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / out), "preset": "hub"}
+    options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / out)}
     options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6" + more}
-    sys.exit(capstone([part for name, value in options.items() for part in (f"--{name}", value)]))
+    sys.exit(command([part for name, value in options.items() for part in (f"--{name}", value)]))
 
 
 def likes_good(prompts: list[str], responses: list[str]) -> list[float]:

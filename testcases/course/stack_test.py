@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from solutions.demo import comparison, stack
+from solutions.demo import stack
 from testcases.course import students
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, regions
 from testcases.harness.catalog import lesson as read_lesson
@@ -175,22 +175,26 @@ def test_an_unwritten_exercise_is_named_at_once(course: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "file, old, new, sentence",
+    "file, old, new, says",
     [
-        ("lesson05_ppo_loss/ppo_loss.py", "def compute_ppo_loss(", "def compute_ppo_loss(((", "ppo_loss.py, line "),
-        ("lesson08_rollout/generation.py", "def generate(", "def my_generate(", "cannot import name 'generate'"),
-        ("lesson12_capstone/stages.py", "class PPOResult", "class Stage3", "name 'PPOResult'"),
+        ("lesson01_masked_sequences/masked.py", "def gather_log_probs(", "def gather_log_probs(((", "SyntaxError"),
+        ("lesson02_reward_model/reward_model.py", "def pairwise_loss(", "def pair_loss(", "pair_loss: was it renamed?"),
+        ("lesson02_reward_model/reward_model.py", "chosen - rejected", "rejected - chosen", "pairwise_loss"),
     ],
-    ids=["syntax", "renamed", "older-version"],
+    ids=["syntax", "renamed", "wrong"],
 )
-def test_a_file_that_cannot_be_loaded_is_one_sentence(file, old, new, sentence, course: Path, tmp_path: Path) -> None:
+def test_the_first_lesson_that_is_wrong_is_named_before_the_run(file, old, new, says, course: Path, tmp_path: Path):
     path = course / "tutorial" / file
-    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    assert old in path.read_text("utf-8")
+    path.write_text(path.read_text("utf-8").replace(old, new, 1), "utf-8")
     done = demo(course, tmp_path / "out")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    expected = "that Python can read" if "line" in sentence else "that can be loaded"
-    assert done.stderr.startswith(f"error: expected lessons {expected}, got tutorial/lesson")
-    assert sentence in done.stderr and ("another version of the course" in done.stderr) == ("line" not in sentence)
+    number = int(file[6:8])
+    assert done.returncode == 1 and not (tmp_path / "out").exists()
+    assert done.stderr == (
+        f"the capstone is waiting for lesson {number}, which does not agree with the reference: pytest "
+        f"testcases/{path.parent.name} says where; run the reference with make demo\n"
+    )
+    assert says in done.stdout, done.stdout
 
 
 def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
@@ -215,22 +219,22 @@ def modules_of(function: Any) -> set[str]:
     return {module for module in found if module}
 
 
-def test_a_run_stands_beside_the_references_and_the_verdict_knows_same_near_and_far() -> None:
-    runs = comparison.reference_runs("tiny")
-    assert [run["seed"] for run in runs] == list(range(10)) and comparison.reference_runs("small") == []
-    run = {"preset": "tiny", "seconds": {"total": 1.0}, **runs[3]}
-    table = comparison.comparison(run, runs)
-    cells = {column.header: list(column.cells) for column in table.columns}
-    assert cells["yours"] == cells["reference, seed 3"] and cells["reference, ten seeds"][1] == "0.83 to 0.90"
-    assert "to the last digit" in comparison.verdict(run, runs)
+RUNS = json.loads(stack.RECORDED.read_text("utf-8"))["runs"]
+
+
+def test_the_verdict_knows_the_references_numbers_near_ones_and_far_ones() -> None:
+    assert [run["seed"] for run in RUNS] == list(range(10))
+    run = {"preset": "tiny", "seconds": {"total": 1.0}, **RUNS[3]}
+    assert "to the last digit" in stack.verdict(run)
     near = {**run, "ppo": {**run["ppo"], "proxy": run["ppo"]["proxy"] + 1e-6}}
-    assert "landed within the range" in comparison.verdict(near, runs)
-    far = comparison.verdict({**run, "ppo": {**run["ppo"], "gold": 1.0}}, runs)
+    assert "landed within the range" in stack.verdict(near)
+    far = stack.verdict({**run, "ppo": {**run["ppo"], "gold": 1.0}})
     assert "landed outside the range" in far and "ppo gold 1.00 (1.8" in far
+    assert "recorded for the preset tiny alone" in stack.verdict({**run, "preset": "small"})
 
 
 def test_the_page_of_measured_numbers_shows_the_recorded_seeds() -> None:
     text = (ROOT / "book/pages/benchmarks.md").read_text("utf-8")
-    for run in comparison.reference_runs("tiny"):
+    for run in RUNS:
         gold = f"{run['sft']['gold']:.2f} | {run['ppo']['gold']:.2f}"
         assert f"| {run['seed']} | {run['reward_model']['accuracy']:.3f} | {gold} |" in text

@@ -11,8 +11,7 @@ from transformers import GPT2ForSequenceClassification
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.scoring import make_scorer
-from ppo_by_hand.hub.models import load_policy, named_tokens
-from ppo_by_hand.hub.options import HubOptions, parse_settings
+from ppo_by_hand.hub.models import load_policy
 from ppo_by_hand.hub.prompts import check_context, read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 from solutions.lesson02_reward_model import RewardModel
@@ -202,12 +201,12 @@ def masked(ids, mask):
 
 
 PROMPT_LISTS = {
-    "one-text": ("the cat", "got a str in the place of the list; put it into a list"),
-    "generator": ((row for row in PROMPTS), "got a generator in the place of the list; make a list of its rows"),
-    "one-row": ({"prompt": "a"}, "got a dict in the place of the list; put it into a list"),
-    "data-set-in-parts": ({"train": PROMPTS}, "in the place of the list; take a part of it, such as 'train'"),
-    "rows-by-name": (Table(), "got a Table in the place of the list; make a list of its rows"),
-    "rows-of-a-stream": (Stream(), "got a Stream in the place of the list; make a list of its rows"),
+    "one-text": ("the cat", "got a str in the place of the list; put one prompt into a list"),
+    "generator": ((row for row in PROMPTS), "got a generator in the place of the list"),
+    "one-row": ({"prompt": "a"}, "got a dict in the place of the list; put one prompt into a list"),
+    "data-set-in-parts": ({"train": PROMPTS}, "take a part of a data set (such as its 'train'), or make a list"),
+    "rows-by-name": (Table(), "got a Table in the place of the list"),
+    "rows-of-a-stream": (Stream(), "got a Stream in the place of the list"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
     "ids-that-are-none": ([{"input_ids": 5}] * 5, "got {'input_ids': 5} as prompt 0"),
@@ -302,29 +301,19 @@ def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
     refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
 
 
-COMMAND = {
-    "quote": (lambda path: parse_settings("value='a"), "expected SET to close each quote"),
-    "no-json-number": (lambda path: parse_settings("kl_coef=.5"), "and 0.5 for .5"),
-    "pythons-true": (lambda path: parse_settings("whiten_rewards=True"), "write true, false and null as in JSON"),
-    "decided-elsewhere": (lambda path: parse_settings("seed=3"), "expected SET to have settings, got 'seed'"),
-    "no-value": (lambda path: parse_settings("kl_coef"), "expected kl_coef in SET to be float, got ''"),
-    "kind-of-number": (lambda path: HubOptions(dtype="int8"), "expected dtype to be one of auto, float32, bfloat16"),
-    "no-rank": (lambda path: HubOptions(lora_rank=-1), "expected lora_rank in [0, infinity), got -1"),
+FILES = {
     "no-file": (lambda path: read_prompts(path / "none.txt"), "expected PROMPTS to be a text or JSONL file"),
     "json-file": (lambda path: read_prompts(path / "a.json"), "rename JSON lines to .jsonl"),
     "a-table": (lambda path: read_prompts(path / "a.csv"), "a.csv; rename JSON lines to .jsonl, one prompt a line to"),
     "no-lines": (lambda path: read_prompts(wrote(path, "a.txt", "\n\n")), "got none; write one a line"),
     "no-text": (lambda path: read_prompts(wrote(path, "a.txt", b"\xff\xfe\x00")), "to be a text or JSONL file, got"),
-    "no-json": (lambda path: read_prompts(wrote(path, "a.jsonl", "hello")), "expected line 1 of"),
     "no-adapter": (lambda path: load_policy(adapter(path), print), "call merge_and_unload and save it again"),
     "no-folder": (lambda path: load_policy(str(path / "nothing" / "here"), print), "expected POLICY to be a folder"),
-    "no-stop-token": (lambda path: named_tokens("<stop>", hub.tokenizer()), "to be tokens of POLICY or their numbers"),
     "no-module": (lambda path: load_reward("nothing:here", None, 0, print), "looked for in the working directory"),
     "a-file": (lambda path: load_reward("a/b.py:f", None, 0, print), "got the file a/b.py:f; write a.b:f"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, print), "to be a function, got math:pi, a float"),
     "a-class": (lambda path: load_reward("io:BytesIO", None, 0, print), "two lists of texts, got BytesIO(initial"),
-    "commas": (lambda path: parse_settings("num_updates=2,seed=1"), "with blanks between settings"),
-    "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "or set long_prompts to drop or truncate"),
+    "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "shorten it, or lower max_new_tokens"),
     "never-saved": (lambda path: CheckpointFolder(path, every=0), "expected every in [1, infinity), got 0"),
     "checkpoints-in-a-file": (
         lambda path: small_trainer().train(PROMPTS, CheckpointFolder(wrote(path, "a.txt", "a"), every=1).save),
@@ -344,8 +333,8 @@ def adapter(path: Path) -> str:
     return str(path)
 
 
-@named_cases("call, sentence", COMMAND)
-def test_a_wrong_input_of_the_command_is_one_sentence(call, sentence, tmp_path):
+@named_cases("call, sentence", FILES)
+def test_a_wrong_file_model_or_function_is_one_sentence(call, sentence, tmp_path):
     refused(lambda: call(tmp_path), sentence)
 
 
