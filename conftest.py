@@ -29,7 +29,7 @@ from testcases.harness.catalog import (  # noqa: E402
     lesson_of,
 )
 from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
-from testcases.harness.report import CheckFailed, NotStarted, Waiting, with_first_line  # noqa: E402
+from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, with_first_line  # noqa: E402
 from testcases.harness.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
 from testcases.harness.student.watching import Stops, place  # noqa: E402
 from testcases.harness.suite import failure_of, if_right, keep_what_is_loaded  # noqa: E402
@@ -178,7 +178,8 @@ class _Run:
         reference = self.subject == "solutions"
         subject = executor.solutions() if reference else executor.student(_folder(self.subject), terms)
         echo = self.config.getoption("capture") == "no"
-        return Engine(subject, seed=self.config.getoption("--suite-seed"), echo=echo, impatient=not reference)
+        seed, is_student = self.config.getoption("--suite-seed"), not reference
+        return Engine(subject, seed=seed, echo=echo, impatient=is_student, pays_once=is_student)
 
     def _end_process(self, request: Any) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
@@ -206,17 +207,18 @@ class _Run:
         if lesson_of(item.nodeid) is None:
             return (yield)
         error = failure_of(call.excinfo.value) if call.excinfo else None
-        if isinstance(error, (AssertionError, NotStarted, Waiting)):
+        if isinstance(error, (AssertionError, Kept, NotStarted, Waiting)):
             # pytest would render the frames of the engine, which costs more than the test.
             item.repr_failure = lambda *args, **options: _text_of(item, error)  # type: ignore[method-assign]
         said_before = self._said_before(item, error)
         report = yield
         report.verdict = verdict = Verdict(self.places.get(item.nodeid, 0))
-        if said_before or isinstance(error, (NotStarted, Waiting)):
+        if said_before or isinstance(error, (Kept, NotStarted, Waiting)):
             report.outcome = "skipped"
             report.longrepr = (str(item.path), item.location[1] or 0, said_before or str(error))
             waits_for = error.waits_for if isinstance(error, Waiting) else None
-            verdict.result = Result("not started" if isinstance(error, NotStarted) else "waiting", waits_for=waits_for)
+            status = {Kept: "kept", NotStarted: "not started"}.get(type(error), "waiting")
+            verdict.result = Result(status, waits_for=waits_for)
         elif isinstance(error, AssertionError):
             verdict.kind = error.kind if isinstance(error, CheckFailed) else WRONG
             verdict.cause = getattr(error, "cause", None) or ""
@@ -274,8 +276,8 @@ class _Run:
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         result = verdict_of(report).result
-        if result and result.status in ("not started", "waiting"):
-            color = "cyan" if result.status == "not started" else "yellow"
+        if result and result.status in ("not started", "waiting", "kept"):
+            color = {"not started": "cyan", "waiting": "yellow", "kept": "green"}[result.status]
             return result.status, result.status[0], (result.status.upper(), {color: True})
         return None
 
@@ -395,7 +397,8 @@ class _Run:
         terminalreporter.section("your progress" if self.subject == "tutorial" else f"subject: {self.subject}", sep="-")
         waiting = {
             report.longrepr[2]
-            for report in terminalreporter.stats.get("waiting", [])
+            for status in ("kept", "waiting")
+            for report in terminalreporter.stats.get(status, [])
             if isinstance(report.longrepr, tuple)
         }
         lines = [*sorted(waiting), *progress.bars(lessons, state)]

@@ -12,7 +12,7 @@ from testcases.harness.catalog import Entry, manifest, text_of
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import StudentError
 from testcases.harness.oracle import Reference, wrong_answers
-from testcases.harness.report import CheckFailed, NotStarted, Waiting, clean, with_first_line
+from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, clean, with_first_line
 from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, if_right, not_earned
 
 from ..intake import Doubt, Submission, close_match, course_files, printable
@@ -112,7 +112,7 @@ class Grader:
             subject = SandboxEvaluator(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
             with Engine(
-                subject, reference=self.reference, seed=seed, explanation=Sparing, believes=False
+                subject, reference=self.reference, seed=seed, explanation=Sparing, believes=False, pays_once=True
             ).active() as engine:
                 try:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
@@ -197,6 +197,7 @@ class Grader:
         """One test function: passed if all its cases pass; the first that fails says why."""
         subject = _worker_of(engine)
         subject.answered.clear()
+        kept: Kept | None = None
         for case in group:
             try:
                 engine.require_started(entry.lesson, entry.exercise)
@@ -211,9 +212,12 @@ class Grader:
                 return Result(entry, NOT_STARTED, str(verdict))
             if isinstance(verdict, Waiting):
                 return Result(entry, BLOCKED, str(verdict))
+            if isinstance(verdict, Kept):
+                kept = verdict
+                continue
             if verdict is not None:
                 return _failed(entry, verdict)
-        return Result(entry, PASSED, requests=tuple(subject.answered))
+        return Result(entry, PASSED, str(kept or ""), requests=tuple(subject.answered))
 
     def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
@@ -334,7 +338,7 @@ def _summary(results: list[Result]) -> dict[str, Any]:
             lost[result.status] = lost.get(result.status, 0) + result.entry.points
         first = [name for name in FIRST if name in lost]
         status = first[0] if first else max(lost, key=lambda name: lost[name])
-    first_of_it = next((result for result in failed if result.status == status), None)
+    first_of_it = next((result for result in failed or results if result.status == status and result.message), None)
     cause = next((_cause(result.entry.lesson, result.cause) for result in failed if result.cause), None)
     return {
         "score": sum(result.score for result in results),

@@ -55,6 +55,9 @@ class SandboxEvaluator:
     def text(self, lesson: str, file: str) -> str:
         return text_of(self.files.get(f"{lesson}/{file}", b""))
 
+    def with_texts(self, texts: Mapping[str, str]) -> SandboxEvaluator:
+        return SandboxEvaluator(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+
     def _evaluate(self, request: Request) -> Outcome:
         key, file = (request.lesson, request.exercise), read_lesson(request.lesson).file_of(request.exercise)
         if refused := self._refused(key, file):

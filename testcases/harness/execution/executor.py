@@ -68,6 +68,13 @@ class Evaluator(Protocol):
         """A file of the subject's as it was handed in, read without running it; "" where there is none."""
         ...
 
+    def with_texts(self, texts: Mapping[str, str]) -> Evaluator:
+        """The same files, loaded again, with other texts for some: path, such as "lesson04_gae/gae.py" -> text."""
+        ...
+
+    def finish(self) -> None:
+        """End what it keeps running; the next question starts it again."""
+
 
 class LocalEvaluator:
     """Runs requests in this process.
@@ -121,6 +128,16 @@ class LocalEvaluator:
 
     def text(self, lesson: str, file: str) -> str:
         return self.view(lesson).text(f"{lesson}/{file}")
+
+    def with_texts(self, texts: Mapping[str, str]) -> LocalEvaluator:
+        def view_of(lesson: str) -> View:
+            view = self._view_of(lesson)
+            return View(view.folder, view.own, sources={**view.sources, **texts})
+
+        return LocalEvaluator(view_of, self._terms)
+
+    def finish(self) -> None:
+        """Nothing is kept running."""
 
     def afresh(self) -> LocalEvaluator:
         """The same files, loaded again."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         MAX_SHOWN,
         SCREEN,
         CheckFailed,
+        Kept,
         NotStarted,
         Waiting,
         clean,

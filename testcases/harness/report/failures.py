@@ -82,6 +82,17 @@ class Waiting(Exception):
         self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
 
 
+class Kept(Exception):
+    """The exercise is right with the solution's version of others of its lesson, so the mistake is paid there."""
+
+    def __init__(self, lesson: str, exercise: str, names: tuple[str, ...]) -> None:
+        them = " and ".join(names)
+        super().__init__(
+            f"{lesson}: {exercise} is right with the course's {them}, so it keeps its points. Repair {them}."
+        )
+        self.lesson, self.exercise, self.names = lesson, exercise, names
+
+
 def report(
     title: str, body: list[str], tail: list[str], called: list[str] | None = None, printed: list[str] | None = None
 ) -> Report:

@@ -165,14 +165,14 @@ def earned(entry: Entry, results: Results) -> int:
     """Points of one test function."""
     state = status(entry, results)
     if state != "partly":
-        return entry.points if state == "passed" else 0
+        return entry.points if state in ("passed", "kept") else 0
     return int(entry.points * min(found.share for found in results[entry.node].values() if found.share))
 
 
 def all_is_earned(own: Iterable[Entry], state: dict[str, dict[str, Result]]) -> bool:
     """Whether none of an exercise's tests fails any longer; then those that were not earned have passed."""
     found = {entry.node: status(entry, state) for entry in own}
-    is_so = set(found.values()) <= {"passed", "not earned", "not run"}
+    is_so = set(found.values()) <= {"passed", "kept", "not earned", "not run"}
     for node, text in found.items():
         if is_so and text == "not earned":
             state[node] = dict.fromkeys(state[node], Result("passed"))
@@ -186,13 +186,14 @@ def exercise_status(lesson: str, exercise: str, results: Results) -> str:
 
 
 def _worst(found: set[str]) -> str:
-    order = ("failed", "failed earlier", "partly", "waiting", "not started", "not run", "not earned", "passed")
+    order = ("failed", "failed earlier", "partly", "waiting", "not started", "not run", "not earned", "kept", "passed")
     return next((one for one in order if one in found), "not run")
 
 
 def left(lesson: str, results: Results) -> list[str]:
-    """The exercises of a lesson that have not passed."""
-    return [name for name in as_in_the_text(lesson) if exercise_status(lesson, name, results) != "passed"]
+    """The exercises of a lesson in which something is left to do."""
+    names = as_in_the_text(lesson)
+    return [name for name in names if exercise_status(lesson, name, results) not in ("passed", "kept")]
 
 
 @cache
@@ -247,7 +248,7 @@ def next_step(lessons: Iterable[str], results: Results) -> str:
                 number, waited = waits
                 waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
                 return f"{_step(read_lesson(str(number)).name, waited)} {waiting}"
-            if state != "passed":
+            if state not in ("passed", "kept"):
                 name = _at_fault(lesson, name, results) if state == "failed" else name
                 then = f"Read tutorial/{lesson}/README.md first."
                 return f"{_step(lesson, name)} {AGAIN if state == 'failed earlier' else then}"

@@ -10,7 +10,8 @@ class Result:
     """Of one case of a test."""
 
     status: str
-    """"passed", "failed", "partly", "waiting", "not started", "not earned"; "failed earlier" where the last run left
+    """"passed", "kept" (right with the solution's version of what it calls), "failed", "partly", "waiting",
+    "not started", "not earned"; "failed earlier" where the last run left
     it out."""
     share: float = 0.0
     """Of its points, where it is earned partly."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..catalog import Scenario, asking, exercise_of
 from ..execution import Outcome, Request, fields_of
-from ..report import CheckFailed, NotStarted, Rules, Waiting, first_difference, show
+from ..report import CheckFailed, Kept, NotStarted, Rules, Waiting, first_difference, show
 from .checks import Answer, as_tensor, call, request
 from .session import current
 
@@ -218,7 +218,7 @@ def failure_of(error: BaseException) -> BaseException:
     """What a test's exception says of the code under test: a `CheckFailed` with the whole report where it can be said,
     else the exception itself."""
     calls = current().calls
-    if isinstance(error, (CheckFailed, NotStarted, Waiting)) or not calls:
+    if isinstance(error, (CheckFailed, Kept, NotStarted, Waiting)) or not calls:
         return error
     try:
         for asked in calls:
@@ -232,7 +232,7 @@ def failure_of(error: BaseException) -> BaseException:
             last.answer.fails_to(said)
         if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
             last.answer.matches_reference()  # of another structure than the test expects
-    except CheckFailed as failed:
+    except (CheckFailed, Kept) as failed:
         failed.__cause__ = error
         return failed
     return error

@@ -19,6 +19,7 @@ from ..report import (
     MAX_SHOWN,
     CheckFailed,
     Difference,
+    Kept,
     Rules,
     clean,
     describe_error,
@@ -369,9 +370,12 @@ class Answer:
         """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
 
         Raises:
-            CheckFailed: always.
+            CheckFailed: always, or
+            Kept: if another exercise of the lesson pays for it.
         """
         asked, outcome = self.request, self.outcome
+        if names := current().right_with(asked.lesson, asked.exercise):
+            raise Kept(asked.lesson, asked.exercise, names)
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         called = [_show_call(asked), *_told_of(asked)] if loaded else []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ..catalog import Entry, entries, suites
-from ..report import CheckFailed, NotStarted, Waiting
+from ..report import CheckFailed, Kept, NotStarted, Waiting
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Case:
         """Such as "lesson04_gae/basic_test.py::test_x"."""
         return self.entry.node
 
-    def run(self) -> CheckFailed | NotStarted | Waiting | AssertionError | None:
+    def run(self) -> CheckFailed | Kept | NotStarted | Waiting | AssertionError | None:
         """None if it passed; anything but a verdict is raised."""
         from .asserts import failure_of  # here, since it needs the session, which needs this
 
@@ -39,7 +39,7 @@ class Case:
             self.function(**self.parameters)
         except (Exception, pytest.fail.Exception) as error:
             verdict = failure_of(error)
-            if isinstance(verdict, (CheckFailed, NotStarted, Waiting, AssertionError)):
+            if isinstance(verdict, (CheckFailed, Kept, NotStarted, Waiting, AssertionError)):
                 return verdict
             raise
         return None

@@ -48,6 +48,8 @@ class Engine:
     LocalEvaluator."""
     thorough: bool = True
     """Whether agreement with the reference asks the questions of `families`, too."""
+    pays_once: bool = False
+    """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
     at_breakpoint: list[Request] = field(default_factory=list)
     """The tests' calls that came to a `breakpoint()`."""
     draws: int = 0
@@ -109,6 +111,13 @@ class Engine:
         with Engine(subject, reference=self.reference, explanation=NoExplanation).active():
             verdicts = (case.run() for case in (cases_of(lesson, exercise) if exercise else cases(lesson)))
             return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
+
+    @kept
+    def right_with(self, lesson: str, exercise: str) -> tuple[str, ...]:
+        """The exercises whose mistakes are all that is wrong with this one, where a mistake is paid once."""
+        from .paid_once import right_with  # here, since it makes engines
+
+        return right_with(self, lesson, exercise) if self.pays_once else ()
 
     def right_answer(self, request: Request, outcome: Outcome) -> Outcome:
         """The reference's; in the capstone, on a student's own lessons, that of the reference's lesson 12 on those."""

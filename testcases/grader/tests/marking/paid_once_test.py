@@ -1,0 +1,107 @@
+"""A mistake is paid once: what is right with the solution's version of what it calls keeps its points, at home and in
+`make check` alike."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testcases.course.students import solved_folder
+from testcases.grader.tests.running import check, results
+from testcases.harness import named_cases
+from testcases.harness.catalog import ROOT, entries, region_text
+from testcases.harness.execution import executor
+from testcases.harness.oracle import changed_source, wrong_answers
+from testcases.harness.suite import Engine
+
+MISTAKES = {
+    ("lesson01_masked_sequences", "gather_log_probs", "temperature_ignored"): ["response_log_probs"],
+    ("lesson01_masked_sequences", "response_mask", "stop_token_left_out"): ["truncate_after_stop"],
+    ("lesson02_reward_model", "last_token_index", "always_the_last_column"): ["RewardModel.forward"],
+    ("lesson02_reward_model", "pairwise_loss", "minus_forgotten"): ["train_reward_model"],
+    ("lesson04_gae", "td_errors", "dones_ignored"): ["gae_ends", "n_step_advantages", "compute_gae"],
+    ("lesson04_gae", "td_errors", "gamma_forgotten"): ["gae_ends", "n_step_advantages", "compute_gae"],
+    ("lesson04_gae", "compute_gae", "nothing_carried"): ["compute_response_gae"],
+    ("lesson06_kl_rewards", "estimate_kl", "k3_ratio_inverted"): ["compute_rewards"],
+    ("lesson07_actor_critic", "freeze", "eval_taken_for_frozen"): ["make_reference"],
+    ("lesson08_rollout", "sample_token", "temperature_ignored"): ["generate"],
+}
+"""Lesson, exercise and the mistake made in it: the exercises that are right but for that."""
+CALL = "deltas = td_errors(rewards, values, dones, gamma)"
+COPIED = "deltas = rewards + gamma * values[..., 1:] - values[..., :-1]"
+OWN = {
+    "the-mistake-is-copied": (CALL, COPIED),
+    "called-and-thrown-away": (CALL, f"td_errors(rewards, values, dones, gamma)\n    {COPIED}"),
+    "a-mistake-of-its-own": (CALL, CALL.replace("gamma", "gamma * gamma")),
+}
+
+
+def student(folder: Path, *mistakes: tuple[str, str, str]) -> Path:
+    """Everything solved, with these mistakes."""
+    for lesson, exercise, name in mistakes:
+        (wrong,) = [one for one in wrong_answers(lesson) if (one.exercise, one.name) == (exercise, name)]
+        path, text = changed_source(lesson, wrong)
+        (folder / path).write_text(text, "utf-8")
+    return folder
+
+
+def in_compute_gae(folder: Path, old: str, new: str) -> Path:
+    """Another text in compute_gae, beside a td_errors that ignores dones."""
+    path = student(folder, ("lesson04_gae", "td_errors", "dones_ignored")) / "lesson04_gae" / "gae.py"
+    before = region_text("lesson04_gae", "compute_gae")
+    assert old in before
+    text, own = path.read_text("utf-8"), "\n".join(f"    {line}".rstrip() for line in before.splitlines())
+    assert text.count(own) == 1
+    path.write_text(text.replace(own, own.replace(old, new)), "utf-8")
+    return folder
+
+
+def kept(folder: Path, lesson: str, exercise: str) -> tuple[str, ...]:
+    engine = Engine(executor.student(folder), pays_once=True)
+    with engine.active():
+        return engine.right_with(lesson, exercise)
+
+
+@pytest.mark.parametrize("lesson, exercise, name", MISTAKES, ids=lambda part: str(part))
+def test_what_calls_a_wrong_exercise_keeps_its_points(tmp_path: Path, lesson: str, exercise: str, name: str):
+    folder = student(solved_folder(tmp_path), (lesson, exercise, name))
+    for other in MISTAKES[lesson, exercise, name]:
+        assert kept(folder, lesson, other) == (exercise,)
+    assert kept(folder, lesson, exercise) == ()
+
+
+@named_cases("old, new", OWN)
+def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old: str, new: str):
+    folder = in_compute_gae(solved_folder(tmp_path), old, new)
+    assert kept(folder, "lesson04_gae", "compute_gae") == ()
+    assert kept(folder, "lesson04_gae", "gae_ends") == ("td_errors",)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("grader-batches")
+def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: Path):
+    found = [one for one in MISTAKES if one[0][6:8] in ("01", "04", "06")]
+    people = {"lee": [found[0], found[2], found[5]], "kim": [found[1], found[4]], "ann": []}
+    lessons = sorted({lesson for lesson, _, _ in found})
+    home = {}
+    for name, mistakes in people.items():
+        folder = student(solved_folder(tmp_path / "in" / name), *mistakes)
+        if not mistakes:
+            in_compute_gae(folder, *OWN["the-mistake-is-copied"])
+        done = run(folder, lessons)
+        home[name] = {name: int(points) for name, points in re.findall(r"^(lesson\w+) +[#.]+ +(\d+)/", done, re.M)}
+    numbers = ",".join(str(int(lesson[6:8])) for lesson in lessons)
+    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--lessons", numbers)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name, result in results(tmp_path / "out").items():
+        assert {lesson: one["score"] for lesson, one in result["lessons"].items()} == home[name], name
+    full = sum(entry.points for lesson in lessons for entry in entries(lesson))
+    assert all(0.5 * full < sum(points.values()) < full for points in home.values())
+
+
+def run(folder: Path, lessons: list[str]) -> str:
+    suites = [f"testcases/{lesson}" for lesson in lessons]
+    command = [sys.executable, "-m", "pytest", *suites, f"--subject={folder}", "-p", "no:cacheprovider"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout

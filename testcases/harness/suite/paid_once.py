@@ -1,0 +1,142 @@
+"""A mistake is paid once: an exercise that is right with the solution's version of what it calls keeps its points.
+
+The student's files are loaded again, with the solution's text in place of each function of the lesson that is wrong and
+that the exercise goes through. Then the exercise has to pass all of its tests. And it has to call them: where a call
+gives shifted numbers, its answer has to move, or the mistake was copied.
+"""
+
+import ast
+
+from ..catalog import SOLUTIONS
+from ..catalog import lesson as read_lesson
+from ..diagnosis import NoExplanation
+from ..execution import Evaluator
+from ..oracle import examples
+from ..report import same_outcome
+from .runner import cases_of
+from .session import Engine
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+SHIFTED = """
+def _shifted(function):
+    def shift(value):
+        if isinstance(value, bool):
+            return not value
+        if str(getattr(value, "dtype", "")) == "torch.bool":
+            return ~value
+        if isinstance(value, dict):
+            return {name: shift(part) for name, part in value.items()}
+        if isinstance(value, tuple):
+            parts = [shift(part) for part in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return value + 1 if hasattr(value, "__add__") and not isinstance(value, (list, str)) else value
+
+    return lambda *args, **options: shift(function(*args, **options))
+
+
+"""
+
+
+def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
+    """The exercises of the lesson whose mistakes are all that is wrong with this one; none if it has one of its own."""
+    called = _named_in(engine.subject, lesson, exercise)
+    wrong = [name for name in called if not _passes(engine, engine.subject, lesson, name)]
+    repaired = _with_solutions(engine.subject, lesson, wrong) if wrong else None
+    if repaired is None:
+        return ()
+    moved = _called(engine, repaired, lesson, exercise, wrong) if _passes(engine, repaired, lesson, exercise) else ()
+    repaired.finish()
+    return moved
+
+
+def _named_in(subject: Evaluator, lesson: str, exercise: str) -> list[str]:
+    """The exercises of the lesson that the student's own text of this one names, or those that it names."""
+    read = read_lesson(lesson)
+    found, waiting = [exercise], [exercise]
+    while waiting:
+        name = waiting.pop()
+        node = definition(subject.text(lesson, read.file_of(name)), name)
+        parts = [getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node)] if node else []
+        for other in read.exercises:
+            owner, _, last = other.rpartition(".")
+            if other not in found and (owner if last == "forward" else last) in parts:
+                found.append(other)
+                waiting.append(other)
+    return found[1:]
+
+
+def _passes(engine: Engine, subject: Evaluator, lesson: str, exercise: str) -> bool:
+    other = Engine(subject, reference=engine.reference, explanation=NoExplanation, seed=engine.seed)
+    other.believes, other.seconds = engine.believes, engine.seconds
+    with other.active():
+        for case in cases_of(lesson, exercise):
+            other.begin_test()
+            if case.run() is not None:
+                return False
+    return True
+
+
+def _called(engine: Engine, repaired: Evaluator, lesson: str, exercise: str, wrong: list[str]) -> tuple[str, ...]:
+    """Those whose answers move that of the exercise."""
+    asked, found = examples(lesson, exercise), []
+    before = [repaired.evaluate(one) for one in asked]
+    for name in wrong:
+        repaired.finish()
+        shifted = _with_solutions(engine.subject, lesson, wrong, shifted=name)
+        if shifted is None:
+            continue
+        pairs = zip(asked, before, strict=True)
+        if any(not same_outcome(shifted.evaluate(one), answer, values_only=True) for one, answer in pairs):
+            found.append(name)
+        shifted.finish()
+    return tuple(found)
+
+
+def _with_solutions(subject: Evaluator, lesson: str, names: list[str], shifted: str = "") -> Evaluator | None:
+    """The same files, with the solution's text for some exercises; None where they cannot be put in."""
+    texts: dict[str, str] = {}
+    for name in names:
+        file = read_lesson(lesson).file_of(name)
+        own = texts.get(file) or subject.text(lesson, file)
+        text = replaced(own, (SOLUTIONS / lesson / file).read_text("utf-8"), name, name == shifted)
+        if text is None:
+            return None
+        texts[file] = text
+    subject.finish()
+    return subject.with_texts({f"{lesson}/{file}": text for file, text in texts.items()})
+
+
+def replaced(own: str, solution: str, name: str, shifted: bool = False) -> str | None:
+    """A file with one function from another text; None where either has none, or has it elsewhere."""
+    mine, theirs = definition(own, name), definition(solution, name)
+    if mine is None or theirs is None or mine.col_offset != theirs.col_offset:
+        return None
+    top = definition(own, name.partition(".")[0]) or mine
+    lines, right = own.splitlines(), solution.splitlines()
+    after = ["", "", *SHIFTED.strip().splitlines(), "", "", f"{name} = _shifted({name})"] if shifted else []
+    kept = [
+        *lines[: _first(mine)],
+        *right[_first(theirs) : theirs.end_lineno],
+        *lines[mine.end_lineno : top.end_lineno],
+    ]
+    return "\n".join([*kept, *after, *lines[top.end_lineno :], ""])
+
+
+def definition(text: str, name: str) -> Function | None:
+    """The last definition of a dotted name in a text."""
+    found: Function | None = None
+    try:
+        body: list[ast.stmt] = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    for part in name.split("."):
+        fitting = [node for node in body if isinstance(node, Function) and node.name == part]
+        if not fitting:
+            return None
+        found = fitting[-1]
+        body = found.body
+    return found
+
+
+def _first(node: Function) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
