@@ -5,8 +5,7 @@ import json
 import torch
 from matplotlib.figure import Figure
 
-from solutions.contest.plan import HOME
-from solutions.contest.record import recorded
+from solutions.contest.record import mean, recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
 from . import BLUE, GREEN, ORANGE, PINK
@@ -15,8 +14,8 @@ from .style import INK, RULE, canvas
 
 LENGTHS = (4, 1)
 CONSTANT = 10.0
-SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN, "PPO, verifier": PINK}
-OTHERS = {"DPO, own pairs": ORANGE, "DPO, sampled pairs": PINK, "rejection sampling": GREEN, "best of n": INK}
+SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN}
+OTHERS = {"DPO, all pairs": ORANGE, "DPO, sampled pairs": PINK, "rejection sampling": GREEN, "best of n": INK}
 
 
 def three_denominators() -> tuple[Figure, str]:
@@ -44,7 +43,7 @@ def three_denominators() -> tuple[Figure, str]:
 
 
 def contest() -> tuple[Figure, str]:
-    runs = recorded()["situations"][HOME]
+    runs = recorded()["runs"]
     figure, panels = canvas(3.3, 2, sharey=True)
     titles = ("PPO, RLOO, GRPO", "DPO, rejection sampling, best of n")
     for axes, shown, title in zip(panels, (SAMPLING, OTHERS), titles, strict=True):
@@ -57,17 +56,18 @@ def contest() -> tuple[Figure, str]:
         axes.legend(fontsize=8, loc="lower left")
     panels[0].set_ylabel("gold reward")
     alt = (
-        f"Gold reward against the KL from the SFT model, means over {runs['seeds']} seeds, one curve for each method "
-        "over its coefficients. Left: PPO, RLOO and GRPO lie close together; PPO with the verifier stays near the gold "
-        "reward of the SFT model. Right: best of n lies highest, DPO and rejection sampling below PPO."
+        f"Gold reward against the KL from the SFT model, means over {len({run['seed'] for run in runs})} seeds, one "
+        "curve for each method over its coefficients. Left: PPO, RLOO and GRPO lie close together. Right: best of n "
+        "lies highest, DPO and rejection sampling below PPO."
     )
     return figure, alt
 
 
-def _curve(runs: dict, name: str) -> tuple[list[float], list[float]]:
+def _curve(runs: list[dict], name: str) -> tuple[list[float], list[float]]:
     """KL and gold reward, means over the seeds at each coefficient, by KL."""
-    at_each = zip(*(run["curve"] for run in runs["methods"][name]), strict=True)
-    points = sorted([sum(one[what] for one in at) / len(at) for what in ("kl", "gold")] for at in at_each)
+    own = [run for run in runs if run["method"] == name]
+    at_each = ([run for run in own if run["coefficient"] == one] for one in {run["coefficient"] for run in own})
+    points = sorted((mean(at, "kl"), mean(at, "gold")) for at in at_each)
     kl, gold = zip(*points, strict=True)
     return list(kl), list(gold)
 

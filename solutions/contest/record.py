@@ -1,234 +1,153 @@
-"""What the runs gave, as one small file that the text quotes, and as tables."""
+"""What the runs say: a point on a curve, a difference with its interval; and the record, which the texts quote."""
 
 import json
+import math
 import platform
-import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.table import Table
+from ppo_by_hand.core.files import write_text
 
-from ppo_by_hand.core.files import first_line, write_text
-
-from .methods import Settings
-from .plan import BEST_OF_N, BY_PROXY, METHODS, TUNING_SEEDS, best_of_n_key, choose, coefficients, competitors, curves
-from .running import PRICED_ANSWERS, PRICED_N, Results
-from .statistics import Difference, gold_at, mean_of, paired, picked, tokens_to
-from .world import FEW, HOME, RESPONSES
+from .evaluation import ANSWERS
+from .methods import METHODS
+from .running import BEST_OF_N, SFT, Tuned
 
 FILE = Path(__file__).with_name("record.json")
-AGAINST, AT_KL, LEVEL = "PPO", 2.0, 1.7
-ALONG = (1.0, 1.5, AT_KL, 2.5, 3.0)
+AGAINST, LEVEL = "PPO", 1.7
+ALONG = (1.0, 1.5, 2.0, 2.5, 3.0)
 """The KL at which methods are compared: one alone would be a choice."""
-PRICED = f"best of {PRICED_N}, {PRICED_ANSWERS} answers"
+PRICED_N = 8
+"""Of best of n, where one n is shown."""
+STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+"""97.5 % quantile of Student's t with 1, 2, ... degrees of freedom."""
+Row = Mapping[str, Any]
 
 
-def recorded() -> dict[str, Any]:
-    """The record that comes with the course.
+class Difference(NamedTuple):
+    """A mean of paired differences and its 95 % interval."""
 
-    Raises:
-        ValueError: it cannot be read, or is of another version.
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+
+
+def mean_of(values: Sequence[float]) -> Difference:
+    """The mean of paired differences over two or more seeds, one for each; the interval is Student's."""
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    half = STUDENT[min(len(values) - 1, len(STUDENT)) - 1] * math.sqrt(variance / len(values))
+    return Difference(mean, mean - half, mean + half)
+
+
+def gold_at(curve: Iterable[Row], kl: float) -> float | None:
+    """Gold reward at this KL, on straight lines between the points of a curve over the *root* of the KL; None beyond.
+
+    Over the root a curve of gold reward is nearly straight at its beginning (Gao et al., 2022), over the KL it is not.
     """
-    try:
-        record = json.loads(FILE.read_text("utf-8"))
-        if settings_of(record).keys() == set(BY_PROXY):
-            return record
-        error = "without a setting of each method"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as caught:
-        error = first_line(caught)
-    raise ValueError(f"expected the record of tuned settings in {FILE}, got {error}; run with TUNE=1, or restore it")
+    points = sorted((math.sqrt(max(point["kl"], 0.0)), point["gold"]) for point in curve)
+    where = math.sqrt(kl)
+    for (before, gold), (after, next_gold) in zip(points, points[1:], strict=False):
+        if before <= where <= after and before < after:
+            return gold + (where - before) / (after - before) * (next_gold - gold)
+    return None
 
 
-def settings_of(record: dict[str, Any]) -> dict[str, Settings]:
-    return {name: Settings(**one) for name, one in record["settings"].items()}
+def golds_at(rows: Iterable[Row], method: str, kl: float) -> dict[int, float]:
+    """Gold reward of each seed whose curve, from the SFT model on, reaches this KL."""
+    curves: dict[int, list[Row]] = {}
+    for row in rows:
+        if row["method"] in (SFT, method):
+            curves.setdefault(row["seed"], []).append(row)
+    found = {seed: gold_at(curve, kl) for seed, curve in curves.items()}
+    return {seed: gold for seed, gold in found.items() if gold is not None}
 
 
-def summary(results: Results, chosen: dict[str, Settings], seeds: dict[str, int], tuned: bool) -> dict[str, Any]:
-    """The runs by situation, method and seed, and how they came about."""
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(),
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in ("torch", "transformers")},
-        "command": f"make contest SEEDS={seeds[HOME]} FEW={seeds[FEW]}" + " TUNE=1" * tuned,
-        "responses": RESPONSES,
-        "tuning": {"seeds": list(TUNING_SEEDS), "settings_each": len(METHODS[AGAINST].candidates())} if tuned else None,
-        "settings": {name: vars(one) for name, one in chosen.items()},
-        "situations": {name: _runs(results, chosen, count, name) for name, count in seeds.items() if count},
-    }
+def minus_ppo(rows: Sequence[Row], method: str, kl: float) -> Difference | None:
+    """Gold minus PPO's, paired by seed; None where the curve of a seed does not reach so far."""
+    ours, theirs = golds_at(rows, method, kl), golds_at(rows, AGAINST, kl)
+    is_whole = ours.keys() == theirs.keys() == {row["seed"] for row in rows}
+    return mean_of([ours[seed] - theirs[seed] for seed in ours]) if is_whole else None
 
 
-def _runs(results: Results, chosen: dict[str, Settings], seeds: int, situation: str) -> dict[str, Any]:
-    found: dict[str, list[dict[str, Any]]] = {name: [{} for _ in range(seeds)] for name in competitors(situation)}
-    for job in curves(chosen, seeds, coefficients(seeds), situation):
-        one = results.found[job.key]
-        run = found[job.method][job.seed]
-        run.setdefault("curve", []).append({"coefficient": job.settings.coefficient, **one["end"]})
-        if "trace" in one:
-            run |= {"trace": one["trace"], "cost": one["cost"]}
-    found[BEST_OF_N] = [dict(results.found[best_of_n_key(situation, seed)]) for seed in range(seeds)]
-    return {"seeds": seeds, "sft": [run.pop("sft") for run in found[BEST_OF_N]], "methods": found}
+def middle(rows: Iterable[Row], method: str) -> list[Row]:
+    """The run of each seed with the coefficient of the tuning; of best of n that with PRICED_N."""
+    coefficient = PRICED_N if method == BEST_OF_N else METHODS[method].middle
+    return [row for row in rows if (row["method"], row["coefficient"]) == (method, coefficient)]
 
 
-def _commit() -> str:
-    answer = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return answer.stdout.strip()
+def mean(rows: Sequence[Row], what: str) -> float:
+    return sum(row[what] for row in rows) / len(rows)
 
 
-def write(record: dict[str, Any], file: Path = FILE) -> None:
-    """One run to a line."""
-    text = json.dumps(record, indent=1)
-    lines = [line.strip() for line in text.splitlines()]
-    compact, depth = "", 0
-    for line in lines:
-        depth -= line[:1] in "]}"
-        compact += ("\n" + " " * depth if depth < 6 else " ") + line
-        depth += line[-1:] in "[{"
-    write_text(file, compact.strip() + "\n")
+def tokens_to_level(row: Row) -> int | None:
+    """Tokens sampled until the gold reward was first seen at LEVEL; None if it never was."""
+    return next((point["tokens"] for point in row.get("trace", ()) if point["gold"] >= LEVEL), None)
 
 
-def chosen_settings(results: Results, tune: bool) -> dict[str, Settings]:
-    """Tuned here, or as in the record."""
-    return choose(results.found) if tune else settings_of(recorded())
-
-
-def differences(runs: dict[str, Any]) -> dict[str, dict[str, Difference]]:
-    """Each method minus PPO in gold reward, as its reward would choose and at an equal KL; paired by seed."""
-    found: dict[str, dict[str, Difference]] = {}
-    for what in ("gold", "at_kl"):
-        values = {name: by_seed(runs, name)[what] for name in runs["methods"]}
-        pairs = {name: paired(own, values[AGAINST]) for name, own in values.items() if name != AGAINST}
-        found[what] = {name: mean_of(one) for name, one in pairs.items() if len(one) > 1}
-    pairs = {name: at_equal_tokens(runs, name) for name in runs["methods"]}
-    found["at_tokens"] = {name: mean_of(one) for name, one in pairs.items() if len(one) > 1}
-    return found
-
-
-def at_equal_tokens(runs: dict[str, Any], name: str) -> list[float]:
-    """Gold minus PPO's by seed, both read where the run that sampled less ended; nothing for one that samples nothing.
-
-    Of the runs with the middle coefficient: only these are looked at on their way.
-    """
-    differences: list[float] = []
-    for own, other, sft in zip(runs["methods"][name], runs["methods"][AGAINST], runs["sft"], strict=True):
-        traces = own.get("trace"), other["trace"]
-        if name == AGAINST or not traces[0] or not (tokens := min(trace[-1]["tokens"] for trace in traces)):
-            return []
-        ours, theirs = (gold_at(trace, tokens, sft | {"tokens": 0}, "tokens") for trace in traces)
-        differences += paired([ours], [theirs])
-    return differences
-
-
-def along_kl(runs: dict[str, Any], name: str) -> list[Difference | None]:
-    """Gold minus PPO's at each KL of ALONG; None where the curve of a seed does not reach so far."""
-    found: list[Difference | None] = []
-    for kl in ALONG:
-        ours, theirs = (
-            [gold_at(run["curve"], kl, start) for run, start in zip(runs["methods"][one], runs["sft"], strict=True)]
-            for one in (name, AGAINST)
-        )
-        pairs = paired(ours, theirs)
-        found.append(mean_of(pairs) if len(pairs) == runs["seeds"] else None)
-    return found
-
-
-def by_seed(runs: dict[str, Any], name: str) -> dict[str, list[float | None]]:
-    """Of one method: what its own reward would pick, gold at an equal KL, tokens to a level."""
-    own = runs["methods"][name]
-    ends = [picked(run["curve"], "verified" if "verifier" in name else "proxy") for run in own]
-    rows: dict[str, list[float | None]] = {
-        what: [end[what] for end in ends] for what in ends[0] if what not in ("n", "kl_bound")
-    }
-    rows["at_kl"] = [gold_at(run["curve"], AT_KL, start) for run, start in zip(own, runs["sft"], strict=True)]
-    rows["to_level"] = [tokens_to(run.get("trace", ()), LEVEL) for run in own]
-    return rows
-
-
-def means(runs: dict[str, Any]) -> dict[str, dict[str, float | None]]:
-    """Over the seeds; None where a seed has no value."""
-    return {name: {what: _mean(values) for what, values in by_seed(runs, name).items()} for name in runs["methods"]}
-
-
-def costs(runs: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Means over the seeds of the runs with the middle coefficient."""
-    found = {}
-    for name, own in runs["methods"].items():
-        if all("cost" in run for run in own):
-            found[name] = {what: sum(run["cost"][what] for run in own) / len(own) for what in own[0]["cost"]}
-    return found
-
-
-def _mean(values: list[float | None]) -> float | None:
-    """None where a seed has none."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
-
-
-def tables(record: dict[str, Any]) -> dict[str, list[list[str]]]:
-    """Title -> rows of cells, the first one the header: what the command shows and the page of the book prints."""
-    found = {
-        f"{name}: {record['responses']} responses, {runs['seeds']} seed{'s' * (runs['seeds'] != 1)}": _outcome(runs)
-        for name, runs in record["situations"].items()
-    }
-    found |= {
-        f"{name}: gold minus PPO's at an equal KL": _over_kl(runs)
-        for name, runs in record["situations"].items()
-        if runs["seeds"] > 1
-    }
-    rows = [["", "sampled tokens", "forward", "forward and backward", "peak MiB more", "seconds"]]
-    for name, one in costs(next(iter(record["situations"].values()))).items():
-        thousands = [f"{one[what] / 1000:.0f}" for what in ("sampled", "forward", "forward_backward")]
-        label, memory = PRICED if name == BEST_OF_N else name, _shown(record.get("memory", {}).get(name), 1)
-        rows.append([label, *thousands, memory, f"{one['seconds']:.1f}"])
-    return found | {"what a run costs (token positions in thousands)": rows}
-
-
-def _outcome(runs: dict[str, Any]) -> list[list[str]]:
-    wanted = ("gold", "proxy", "KL", "grammatical", f"gold at KL {AT_KL:g}", f"thousand tokens to gold {LEVEL:g}")
-    rows = [["", *wanted, "gold minus PPO's"]]
-    against = differences(runs)["gold"] if runs["seeds"] > 1 else {}
-    for name, one in means(runs).items():
-        cells = [_shown(one[what]) for what in ("gold", "proxy", "kl")]
-        cells += [f"{one['valid']:.0%}", _shown(one["at_kl"])]
-        cells.append("-" if one["to_level"] is None else f"{one['to_level'] / 1000:.0f}")
-        rows.append([name, *cells, _told(against.get(name))])
-    return rows
-
-
-def _over_kl(runs: dict[str, Any]) -> list[list[str]]:
-    """The methods that learn from the reward model, and best of n."""
-    rows = [["", *(f"KL {kl:g}" for kl in ALONG)]]
-    for name in (*BY_PROXY[1:], BEST_OF_N):
-        rows.append([name, *("-" if one is None else _interval(one) for one in along_kl(runs, name))])
-    return rows
-
-
-def for_terminal(title: str, rows: list[list[str]]) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left")
-    for column in rows[0]:
-        table.add_column(column, justify="right" if column else "left")
-    for row in rows[1:]:
-        table.add_row(*row)
+def over_kl(rows: Sequence[Row]) -> list[list[str]]:
+    """Cells, the first row the header: gold reward at an equal KL, PPO's and each other method's minus that."""
+    golds = [list(golds_at(rows, AGAINST, kl).values()) for kl in ALONG]
+    table = [["", *(f"KL {kl:g}" for kl in ALONG)]]
+    table.append([AGAINST, *(f"{sum(gold) / len(gold):.2f}" if gold else "-" for gold in golds)])
+    for name in ran(rows)[1:]:
+        differences = [minus_ppo(rows, name, kl) for kl in ALONG]
+        table.append([f"{name}, minus PPO", *("-" if one is None else str(one) for one in differences)])
     return table
 
 
-def for_page(rows: list[list[str]]) -> str:
-    """The same in Markdown."""
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def ends(rows: Sequence[Row]) -> list[list[str]]:
+    """Cells, the first row the header: where the runs with the middle coefficient end, and what they cost."""
+    wanted = f"gold, proxy, KL, grammatical, thousand tokens, thousand tokens to gold {LEVEL:g}, seconds"
+    table = [["", *wanted.split(", ")]]
+    for name in ran(rows):
+        runs = middle(rows, name)
+        reached = [one for one in map(tokens_to_level, runs) if one is not None]
+        table.append(
+            [
+                f"best of {PRICED_N}, {ANSWERS:,} answers" if name == BEST_OF_N else name,
+                *(f"{mean(runs, what):.2f}" for what in ("gold", "proxy", "kl")),
+                f"{mean(runs, 'valid'):.0%}",
+                f"{mean(runs, 'tokens') / 1000:.0f}",
+                f"{sum(reached) / len(reached) / 1000:.0f}" if len(reached) == len(runs) else "-",
+                f"{mean(runs, 'seconds'):.1f}",
+            ]
+        )
+    return table
 
 
-def _shown(value: float | None, digits: int = 2) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def ran(rows: Iterable[Row]) -> list[str]:
+    """The methods that have runs."""
+    names = {row["method"] for row in rows}
+    return [name for name in (*METHODS, BEST_OF_N) if name in names]
 
 
-def _told(difference: Difference | None) -> str:
-    if difference is None:
-        return ""
-    return f"{_interval(difference)} {difference.verdict}"
+def as_text(table: Sequence[Sequence[str]]) -> str:
+    """A table for the terminal, which is Markdown for the page as well."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = [table[0], ["-" * width for width in widths], *table[1:]]
+    padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
-def _interval(difference: Difference) -> str:
-    return f"{difference.mean:+.2f} [{difference.low:+.2f}, {difference.high:+.2f}]"
+def recorded() -> dict[str, Any]:
+    """The record that comes with the course: `settings` by method, and `runs`."""
+    return json.loads(FILE.read_text("utf-8"))
+
+
+def write(rows: Sequence[Row], chosen: Mapping[str, Tuned], command: str) -> None:
+    """One run to a line, below how they came about."""
+    about = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "processor": platform.processor() or platform.machine(),
+        "versions": {name: version(name) for name in ("torch", "transformers")},
+        "command": command,
+        "settings": chosen,
+    }
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    write_text(FILE, f'{json.dumps(about)[:-1]}, "runs": [\n{lines}\n]}}\n')

@@ -1,133 +1,164 @@
-"""The trainer without a critic: advantages of groups, the gradient of the KL in the loss, and what is refused."""
+"""The contest's loop without a critic: advantages, losses and one update, each held against plain PyTorch."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from ppo_by_hand.core.config import PPOConfig
-from solutions.lesson01_masked_sequences import gather_log_probs
-from solutions.lesson03_policy_gradient import leave_one_out_baseline
-from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
-from solutions.lesson09_ppo_trainer import PPOTrainer
-from solutions.lesson13_after_ppo import group_advantages, kl_token_losses, reduce_losses
-from testcases.course.memory_test import PROMPTS, TokenSum, small_policy
+from solutions.contest import loop
+from solutions.contest.loop import Rollout
+from solutions.contest.world import GROUP, MINIBATCHES, PRESET, Job
+from testcases.course.memory_test import small_policy
+from tiny_models.tokenizer import build_tokenizer
 
-GROUPS = {"advantages": "rloo", "samples_per_prompt": 3, "whiten_advantages": False}
-BATCH = [prompt for prompt in PROMPTS[:2] for _ in range(3)]
-
-
-def tiny(seed=1):
-    return small_policy(seed).double()
-
-
-def with_critic():
-    return PolicyAndValue(tiny(), ValueModel(tiny().base_model)).double()
+ROWS, LENGTH, PROMPT = 8, 5, 2
+KL_COEF = 0.3
+METHODS = {
+    "RLOO": (loop.rloo_advantages, loop.rloo_loss),
+    "GRPO": (loop.grpo_advantages, loop.grpo_loss),
+    "Dr. GRPO": (loop.dr_grpo_advantages, loop.dr_grpo_loss),
+    "DAPO": (loop.grpo_advantages, loop.dapo_loss),
+}
 
 
-def trainer_of(model=None, **settings) -> PPOTrainer:
-    options = {"num_updates": 2, "batch_size": 6, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}
-    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options | GROUPS | settings)
-    return PPOTrainer(model or PolicyAlone(tiny()), TokenSum(), make_reference(tiny(seed=2)), config)
-
-
-@pytest.mark.parametrize("kl_in", ["reward", "loss"])
-@pytest.mark.parametrize("advantages", ["rloo", "grpo"])
-def test_each_token_has_the_advantage_of_its_response(advantages, kl_in):
-    experience = trainer_of(advantages=advantages, kl_in=kl_in, kl_coef=0.3)._collect(BATCH)
-    kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~experience.mask, 0.0).sum(dim=1)
-    stopped = experience.mask.sum(dim=1) < 6
-    stopped |= (experience.responses[:, -1:] == torch.tensor([1, 2])).any(dim=1)
-    totals = (experience.scores - (~stopped).double()).clamp(-5, 5) - (0.3 * kl if kl_in == "reward" else 0.0)
-    totals = totals.view(2, 3)
-    expected = group_advantages(totals) if advantages == "grpo" else totals - leave_one_out_baseline(totals)
-    expected = expected.view(-1, 1).expand_as(experience.mask).masked_fill(~experience.mask, 0.0)
-    torch.testing.assert_close(experience.advantages, expected, rtol=0, atol=1e-9)
-    assert kl.abs().sum() > 0.1 and expected.abs().sum() > 0.1 and not experience.returns.any()
-
-
-WITH_CRITIC = {"advantages": "gae", "whiten_advantages": True}
-
-
-@pytest.mark.parametrize("make, settings", [(lambda: PolicyAlone(tiny()), {}), (with_critic, WITH_CRITIC)])
-def test_the_kl_in_the_loss_is_that_of_lesson_13(make, settings):
-    """Loss and gradient, away from the policy that sampled."""
-    model = make()
-    trainer = trainer_of(model, **settings, kl_in="loss", kl_coef=0.3)
-    batch = trainer._collect(BATCH)
+def rollout_of(policy, seed: int = 0) -> Rollout:
+    """Two groups of four responses of 1 to 5 tokens, sampled by nobody, read by the policy and by another one."""
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, 12, (ROWS, PROMPT + LENGTH), generator=draw)
+    mask = torch.arange(LENGTH) < torch.tensor([5, 1, 3, 4, 2, 5, 4, 1])[:, None]
+    visible = torch.cat([torch.ones(ROWS, PROMPT, dtype=torch.bool), mask], dim=1)
     with torch.no_grad():
-        next(trainer.policy.parameters()).mul_(1.05)
-    loss, statistics = trainer.compute_loss(batch)
-    plain, _ = trainer_of(model, **settings, kl_coef=0.3).compute_loss(batch)
-    logits = model(batch.input_ids, batch.attention_mask, batch.prompt_length).logits
-    now = gather_log_probs(logits, batch.responses)
-    term = reduce_losses(kl_token_losses(now, batch.log_probs, batch.ref_log_probs, batch.mask), batch.mask)
-    torch.testing.assert_close(loss, plain + 0.3 * term)
-    assert statistics["kl_loss"] == pytest.approx(term.item()) and term > 1e-3
-    weights = list(trainer.policy.parameters())
-    ours, without, added = (torch.autograd.grad(one, weights) for one in (loss, plain, term))
-    for slope, before, more in zip(ours, without, added, strict=True):
-        torch.testing.assert_close(slope, before + 0.3 * more)
+        old, ref = (log_probs(one, ids, visible) for one in (policy, small_policy(2).double()))
+    scores = torch.randn(ROWS, generator=draw, dtype=torch.float64)
+    return Rollout(ids, visible, mask, old, ref, scores)
 
 
-def test_without_a_critic_none_is_trained_measured_or_complained_about():
-    trainer = trainer_of(num_updates=12, kl_in="loss")
-    policy = {id(weight) for weight in trainer.policy.parameters()}
-    assert {id(weight) for group in trainer.optimizer.param_groups for weight in group["params"]} == policy
-    history = trainer.train(PROMPTS)
-    assert not {"explained_variance", "value_mean", "return_std"} & history[-1].keys() and "kl_loss" in history[-1]
-    assert history[0]["first_ratio_max"] == pytest.approx(1.0) and history[-1]["value_loss"] == 0.0
+def log_probs(policy, ids, visible):
+    logits = policy(input_ids=ids, attention_mask=visible, position_ids=visible.cumsum(1) - 1).logits
+    return logits[:, PROMPT - 1 : -1].log_softmax(-1).gather(-1, ids[:, PROMPT:, None]).squeeze(-1)
 
 
-def test_a_run_of_groups_goes_on_from_its_checkpoint(tmp_path):
-    whole = trainer_of(advantages="grpo").train(PROMPTS)
-    first = trainer_of(advantages="grpo")
-    first.train(PROMPTS, lambda one: one.save_checkpoint(tmp_path) if one.updates_done == 1 else None)
-    second = trainer_of(advantages="grpo")
-    second.load_checkpoint(tmp_path)
-    assert second.train(PROMPTS) == whole
+def test_a_sample_is_read_by_the_reference_and_a_response_without_an_end_loses_1():
+    tokenizer = build_tokenizer()
+    reference = small_policy(2, len(tokenizer)).double()
+    stops = [torch.full((6,), score, dtype=torch.float64) for score in (2.0, 9.0, -9.0)]
+    for scores, (ended, open_end) in zip(stops, [(2.0, 1.0), (5.0, 5.0), (-5.0, -5.0)], strict=True):
+        world = SimpleNamespace(tokenizer=tokenizer, sft=reference, proxy=lambda *_, scores=scores: scores)
+        policy, prompts = small_policy(1, len(tokenizer)).double(), ["review the film :", "how was the book ?"] * 3
+        found = loop.sample(world, policy, prompts, torch.Generator().manual_seed(3))
+        is_ended = (found.responses == tokenizer.eos_token_id).any(dim=1)
+        assert 0 < is_ended.sum() < 6
+        assert found.scores.tolist() == [ended if one else open_end for one in is_ended.tolist()]
+        length = found.mask.shape[1]
+        for of, told in ((policy, found.log_probs), (reference, found.ref_log_probs)):
+            place = (found.visible.long().cumsum(1) - 1).clamp(min=0)
+            logits = of(input_ids=found.ids, attention_mask=found.visible, position_ids=place).logits
+            every = logits[:, -length - 1 : -1].log_softmax(-1).gather(-1, found.responses[..., None]).squeeze(-1)
+            torch.testing.assert_close(told[found.mask], every[found.mask], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "settings, says",
-    [
-        ({"advantages": "ppo"}, "advantages to be one of gae, rloo, grpo, got 'ppo'"),
-        ({"kl_in": "both"}, "kl_in to be one of reward, loss, got 'both'"),
-        ({"samples_per_prompt": 1}, "samples_per_prompt of 2 or more"),
-        ({"whiten_advantages": True}, "whiten_advantages to be False"),
-        ({"whiten_rewards": True}, "whiten_rewards to be False"),
-        ({"gamma": 0.9}, "gamma to be 1.0"),
-        ({"critic_warmup_updates": 3}, "critic_warmup_updates to be 0"),
-        ({"critic_learning_rate": 1e-3}, "critic_learning_rate to be None"),
-        ({"lam": 0.9}, "lam to be 0.95"),
-        ({"value_coef": 0.5}, "value_coef to be 0.1"),
-        ({"value_clip_epsilon": 0.3}, "value_clip_epsilon to be 0.2"),
-        ({"kl_in": "loss", "kl_estimator": "k3"}, "no kl_estimator"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(settings, says):
-    with pytest.raises(ValueError, match=says):
-        trainer_of(**settings)
+def advantages_by_hand(name: str, rollout: Rollout) -> list[float]:
+    kl = ((rollout.log_probs - rollout.ref_log_probs) * rollout.mask).sum(dim=1)
+    rewards = (rollout.scores - KL_COEF * kl if name == "RLOO" else rollout.scores).tolist()
+    found = []
+    for row, reward in enumerate(rewards):
+        first = row - row % GROUP
+        group = rewards[first : first + GROUP]
+        mean = sum(group) / GROUP
+        std = (sum((one - mean) ** 2 for one in group) / (GROUP - 1)) ** 0.5
+        of_others = (sum(group) - reward) / (GROUP - 1)
+        by_name = {"RLOO": reward - of_others, "Dr. GRPO": reward - mean}
+        found.append(by_name.get(name, (reward - mean) / (std + 1e-4)))
+    return found
 
 
-def test_a_critic_that_nothing_would_train_is_refused_and_one_that_is_missing():
-    with pytest.raises(ValueError, match="expected PolicyAlone.*got a PolicyAndValue; nothing would train a critic"):
-        trainer_of(with_critic())
-    with pytest.raises(ValueError, match="expected PolicyAndValue.*got a PolicyAlone; GAE reads"):
-        trainer_of(advantages="gae", whiten_advantages=True)
+@pytest.mark.parametrize("name", METHODS)
+def test_the_advantage_of_a_response_is_that_in_its_group(name):
+    rollout = rollout_of(small_policy().double())
+    found = METHODS[name][0](rollout, KL_COEF)
+    torch.testing.assert_close(found.tolist(), advantages_by_hand(name, rollout), rtol=0, atol=1e-12)
 
 
-def test_a_batch_that_is_no_groups_is_refused():
-    trainer = trainer_of()
-    with pytest.raises(ValueError, match="groups of 3 responses .* got 5 rows"):
-        trainer.training_step(BATCH[:5])
-    with pytest.raises(ValueError, match="different prompts in a group"):
-        trainer.training_step([BATCH[0], BATCH[3], *BATCH[:2], *BATCH[:2]])
+def loss_by_hand(name: str, now, rollout: Rollout, advantages):
+    """Token by token, as the papers write it."""
+    high = 0.28 if name == "DAPO" else 0.2
+    by_row = []
+    for row in range(ROWS):
+        losses = []
+        for t in range(int(rollout.mask[row].sum())):
+            ratio = (now[row, t] - rollout.log_probs[row, t]).exp()
+            loss = -torch.minimum(ratio * advantages[row], ratio.clamp(0.8, 1 + high) * advantages[row])
+            to_reference = (rollout.ref_log_probs[row, t] - now[row, t]).exp()
+            k3 = to_reference - 1 - to_reference.log()
+            losses.append(loss if name == "RLOO" else loss + KL_COEF * ratio * k3)
+        by_row.append(torch.stack(losses))
+    if name == "GRPO":
+        return torch.stack([losses.mean() for losses in by_row]).mean()
+    if name == "Dr. GRPO":
+        return torch.cat(by_row).sum() / (ROWS * PRESET.max_new_tokens)
+    return torch.cat(by_row).mean()
 
 
-def test_the_rollout_may_be_read_in_parts():
-    """Groups are compared when all of them are there."""
-    whole, parts = (trainer_of(micro_rollout_batch_size=size) for size in (None, 2))
-    generation = whole.collector.generate(BATCH)
-    experiences = [one.collector.compared(one.collector.evaluate(generation, BATCH)) for one in (whole, parts)]
-    torch.testing.assert_close(*(replace(one).advantages for one in experiences))
+@pytest.mark.parametrize("name", METHODS)
+def test_the_loss_is_that_of_the_papers_in_value_and_gradient(name):
+    """Away from the policy that sampled: ratios from 0.5 to 2, some of them between the two upper bounds."""
+    rollout = rollout_of(small_policy().double())
+    order = torch.randperm(ROWS * LENGTH, generator=torch.Generator().manual_seed(1))
+    log_ratio = torch.linspace(-0.7, 0.7, ROWS * LENGTH, dtype=torch.float64)[order].view(ROWS, LENGTH)
+    advantages, now = METHODS[name][0](rollout, KL_COEF), (rollout.log_probs + log_ratio).requires_grad_(True)
+    found, expected = METHODS[name][1](now, rollout, advantages, KL_COEF), loss_by_hand(name, now, rollout, advantages)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    slopes = [torch.autograd.grad(one, now)[0] for one in (found, expected)]
+    torch.testing.assert_close(*slopes, rtol=0, atol=1e-12)
+
+
+def updated(name: str, epochs: int, seed: int = 5):
+    policy = small_policy().double()
+    rollout, (advantages_of, loss_of) = rollout_of(policy), METHODS[name]
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
+    job = Job(name, 0, 0.5, epochs, KL_COEF)
+    shuffling = torch.Generator().manual_seed(seed)
+    loop.update(policy, optimizer, rollout, advantages_of(rollout, KL_COEF), loss_of, job, shuffling)
+    return policy, rollout
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_update_is_epochs_of_minibatches_of_whole_responses(name, monkeypatch):
+    """Against a loop in plain PyTorch: the same rows, the gradient clipped to 1, one step each."""
+    monkeypatch.setattr(loop, "MAX_UPDATE_KL", 99.0)
+    ours, rollout = updated(name, epochs=2)
+    policy, shuffling = small_policy().double(), torch.Generator().manual_seed(5)
+    advantages = METHODS[name][0](rollout, KL_COEF)
+    for _ in range(2):
+        for index in torch.randperm(ROWS, generator=shuffling).split(ROWS // MINIBATCHES):
+            now = log_probs(policy, rollout.ids[index], rollout.visible[index])
+            loss = METHODS[name][1](now, rollout.rows(index), advantages[index], KL_COEF)
+            slopes = torch.autograd.grad(loss, list(policy.parameters()))
+            norm = torch.stack([slope.square().sum() for slope in slopes]).sum().sqrt()
+            with torch.no_grad():
+                for weight, slope in zip(policy.parameters(), slopes, strict=True):
+                    weight -= 0.5 * slope * min(1.0, 1.0 / (norm.item() + 1e-6))
+    for one, other in zip(ours.parameters(), policy.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+
+
+def test_an_update_ends_when_the_policy_has_moved_far_enough(monkeypatch):
+    steps = []
+    take = loop.step
+    monkeypatch.setattr(loop, "step", lambda *args: steps.append(0) or take(*args))
+    counts = []
+    for most in (99.0, 0.0):
+        monkeypatch.setattr(loop, "MAX_UPDATE_KL", most)
+        steps.clear()
+        updated("RLOO", epochs=3)
+        counts.append(len(steps))
+    assert counts[0] == 3 * MINIBATCHES > counts[1] >= 1
+
+
+def test_the_rate_rises_linearly_and_then_falls_to_0():
+    optimizer = SimpleNamespace(param_groups=[{}])
+    rates = []
+    for number in (0, 2, 5, 16, 31):
+        loop.set_learning_rate(optimizer, Job("", 0, 0.6, 1, 0.0), number, number / 32)
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.1, 0.3, 0.6 * 27 / 32, 0.3, 0.6 / 32])
