@@ -214,7 +214,7 @@ class Engine:
 
 @cache
 def _of_the_reference() -> Engine:
-    return Engine(shared_reference())
+    return Engine(shared_reference().evaluator)
 
 
 _active: ContextVar[Engine] = ContextVar("engine")
