@@ -25,10 +25,8 @@ SET ?=
 RESUME ?=
 OPTIONS ?=
 SUBMISSIONS ?=
-REGRADE ?=
 JOBS ?=
 ROSTER ?=
-MISSING ?=
 SANDBOX ?=
 LIMITS ?=
 LESSONS ?=
@@ -123,9 +121,9 @@ reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
 solution: $(READY) ## Your code and the course's, of each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= MISSING=0 LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= LIMITS= REGRADE=]
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= LIMITS=]
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
-	  --roster '$(ROSTER)' --missing '$(MISSING)' --sandbox '$(SANDBOX)' --limits '$(LIMITS)' --dry '$(DRY)' --regrade '$(REGRADE)'
+	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --limits '$(LIMITS)' --dry '$(DRY)'
 
 stubs: $(READY) ## Write tutorial/ from the solution regions of solutions/
 	@$(BIN)/python -m testcases.course.stubs

@@ -1,15 +1,19 @@
 """make check: grade your own lessons, or a folder of submissions.
 
-python -m testcases.grader                                    your tutorial/, as a table
+python -m testcases.grader                                    your tutorial/
 python -m testcases.grader SUBMISSIONS --out OUT              a folder with a subfolder or an archive for each student
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +26,16 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_C
 from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
-from .commands import OUT, add_assignment, refuse, reporting  # noqa: E402
-from .marking import FILE, Secret, asked_for, has_grader_error, kept_in, new, secret_of  # noqa: E402
+from .intake import HandIn, course_files, find_outside, from_folder, printable, read_submission, told  # noqa: E402
+from .marking import Assignment, asked_for, has_grader_error, kept_in, new, secret_of  # noqa: E402
 from .sandbox import Limits  # noqa: E402
+from .status import NOT_SANDBOXED  # noqa: E402
 
 if TYPE_CHECKING:
     from .marking import Batch
+    from .reports.people import People
+
+OUT = "runs/check"
 
 
 @while_read()
@@ -37,9 +45,10 @@ def main() -> None:
     parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
     parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
     parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
-    parser.add_argument("--roster", default="", help="CSV of the course's students, with a header")
-    add_assignment(parser)
-    parser.add_argument("--regrade", default="", help="a student, a lesson or an exercise that is graded again")
+    parser.add_argument("--roster", default="", help="the class, as the platform exports it; it is kept in OUT")
+    parser.add_argument("--assignment", default="", help="TOML file that says what counts")
+    parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
+    parser.add_argument("--points", default="", help="and the points of the whole")
     parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
@@ -52,53 +61,53 @@ def main() -> None:
         sys.exit(run(options))
     except KeyboardInterrupt:
         sys.exit("stopped; what is graded stays graded: run the same command again to go on")
+    except OSError as error:
+        place = f": {error.filename}" if error.filename else ""
+        sys.exit(_refuse(f"{error.strerror or error}{place}; what is graded stays graded"))
+    except ValueError as error:
+        sys.exit(_refuse(str(error)))
 
 
 def run(options: argparse.Namespace) -> int:
-    """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way."""
-    folder = Path(options.submissions) if options.submissions else None
-    if folder and folder.is_dir():
-        from .intake import told
-
-        print(told(folder))
-    try:
-        given = reporting.given_for(
-            Path(options.out or OUT),
-            options.roster,
-            asked_for(options.assignment, options.lessons, options.points),
-            options.missing,
-        )
-        if options.dry not in ("", "0"):
-            from .commands import plan
-
-            return plan.show(folder, given)
-        batch = _batch(options, given, folder)
-        if folder is None:
-            return _working_tree(options, batch)
-        from .marking import grade_folder
-
-        rows = grade_folder(folder, given.out, batch)
-    except (OSError, ValueError) as error:
-        return refuse(str(error))
-    return reporting.report(given, rows, batch.kind)
-
-
-def _refuse_folders(options: argparse.Namespace, out: Path, folder: Path | None) -> None:
-    """
-    Raises:
-        NotADirectoryError, ValueError: one that was named is not there, holds something else, or holds the other.
-    """
-    if folder is not None:
-        from .intake import find_outside
-
-        find_outside(folder, out)
-
-
-def _batch(options: argparse.Namespace, given: reporting.Given, folder: Path | None) -> Batch:
-    """What was asked is refused before the sandbox is looked for, and nothing is written before it is found.
+    """0 when everything was graded, 1 when the grader failed at something, 2 when it was asked in a wrong way.
 
     Raises:
-        ValueError, OSError: something was asked in a wrong way, or there is no sandbox and it was not renounced.
+        ValueError, OSError: something was asked in a wrong way, or cannot be read or written.
+    """
+    from .reports import people, table
+
+    assignment = asked_for(options.assignment, options.lessons, options.points)
+    kind, jobs, limits = _asked(options)
+    folder, out = Path(options.submissions) if options.submissions else None, Path(options.out or OUT)
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"OUT: expected a folder, got a file, {str(out)!r}")
+    if options.roster and not Path(options.roster).is_file():
+        raise ValueError(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
+    roster = Path(options.roster) if options.roster else None
+    known, edits = people.kept(out, roster), table.read(out)
+    hand_ins = find_outside(folder, out) if folder else []
+    if folder:
+        print(told(folder, hand_ins))
+    if options.dry not in ("", "0"):
+        return _dry(hand_ins if folder else None, assignment, known)
+    _find_sandbox(kind)
+    secret = secret_of(options.secret) if options.secret else None
+    from .marking import Batch
+
+    if folder is None:
+        return _working_tree(options, Batch(kind, secret or new(), jobs, limits, assignment))
+    os.umask(0o077)
+    with _alone(out):
+        people.keep(out, roster)
+        batch = Batch(kind, secret or kept_in(out), jobs, limits, assignment, edits.regrade())
+        return _class(folder, out, batch, known)
+
+
+def _asked(options: argparse.Namespace) -> tuple[str, int, Limits]:
+    """SANDBOX, JOBS and LIMITS.
+
+    Raises:
+        ValueError: one of them was asked in a wrong way.
     """
     jobs = options.jobs or str(_default_jobs())
     if not jobs.isdecimal() or not 1 <= int(jobs) < 2**31:
@@ -106,58 +115,103 @@ def _batch(options: argparse.Namespace, given: reporting.Given, folder: Path | N
     kind = options.sandbox or "bwrap"
     if kind not in ("bwrap", "none"):
         raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
+    return kind, int(jobs), _limits(options.limits, Limits())
 
+
+def _find_sandbox(kind: str) -> None:
+    """Raises ValueError: there is none, and it was not renounced."""
     import torch
 
     torch.set_num_threads(1)
-    from .marking import Batch
     from .sandbox import bubblewrap
 
-    limits = _limits(options.limits, Limits())
-    _refuse_folders(options, given.out, folder)
-    secret = _secret(options, given.out, folder)
     if kind == "bwrap":
         try:
             bubblewrap.check_bubblewrap()
         except bubblewrap.NoSandbox as error:
             raise ValueError(str(error)) from None
-    if secret is None:
-        given.out.mkdir(mode=0o700, parents=True, exist_ok=True)
-        secret = kept_in(given.out)
-    return Batch(kind, secret, int(jobs), limits, given.assignment, options.regrade)
 
 
-def _secret(options: argparse.Namespace, out: Path, folder: Path | None) -> Secret | None:
-    """None where one is still to be made, and kept.
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Raises ValueError: another run is at work in the folder."""
+    out.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with open(out / ".lock", "w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ValueError(
+                f"OUT: another run is at work in {str(out)!r}; wait for it, or name another folder"
+            ) from None
+        yield
 
-    Raises:
-        ValueError: the file with it is empty.
-        OSError: the file with it cannot be read.
-    """
-    if options.secret:
-        return secret_of(options.secret)
-    if folder is None:
-        return new()
-    return kept_in(out) if (out / FILE).exists() else None
+
+def _class(folder: Path, out: Path, batch: Batch, known: People) -> int:
+    from .marking import grade_folder
+    from .reports import write_reports
+    from .reports.sheets import number
+
+    hand_ins = grade_folder(folder, out, batch)
+    found = write_reports(out, hand_ins, batch.assignment, known, batch.regrade)
+    if batch.kind == "none":
+        print(NOT_SANDBOXED)
+    for mark in found.marks:
+        score = "" if mark.mark is None else number(mark.mark)
+        print(f"{mark.shown:30.30} {score:>7} {', '.join(mark.flags)}")
+    for problem in found.problems:
+        print(problem)
+    print(f"{len(hand_ins)} in {out / 'marks.csv'}; the class: {out / 'report' / 'index.html'}")
+    failed = [mark for mark in found.marks if mark.sheet and mark.sheet.status == "grader-error" and mark.score is None]
+    return int(bool(found.problems or failed))
+
+
+def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: People) -> int:
+    """Who was found, in which format, and what would be graded, in a line each."""
+    from .reports.people import match
+    from .reports.sheets import Sheet
+
+    lessons = ", ".join(assignment.lessons)
+    print(f"{assignment.title}: {len(assignment.exercises)} exercises, {assignment.total:g} points: {lessons}")
+    found = [read_submission(one, assignment.lessons) for one in hand_ins or ()]
+    if hand_ins is None:
+        found = [from_folder(TUTORIAL, "tutorial")]
+    sheets = [Sheet(one.student, one.file_name, system=one.system, name=one.name, ids=one.ids) for one in found]
+    owners = match(sheets, known)
+    for one in found:
+        person, why = owners[one.file_name]
+        files = [path for path in course_files() if path in one.files and path.partition("/")[0] in assignment.lessons]
+        part = f"{len(files)} files in {one.folder}" if one.status == "graded" else f"{one.status}: {one.notes[-1]}"
+        said = [part, *(doubt.kind for doubt in one.doubts), *([f"whose? {why}"] if why else [])]
+        name = person.name if person and person.row else ""
+        print(printable(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}")[:200])
+    formats = ", ".join(f"{count} {name}" for name, count in Counter(one.system for one in found).most_common())
+    graded = sum(one.status == "graded" for one in found)
+    print(f"{len(found)} found ({formats or 'none'}), {graded} to grade, {len(found) - graded} not to be graded")
+    if known:
+        have = {person.row for person, _ in owners.values() if person}
+        print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
+    print("DRY: nothing was graded, and nothing was written")
+    return 0
 
 
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
-    from rich.console import Console
-
-    from .commands import tables
-    from .intake import submissions
     from .marking import grade_one
-    from .status import NOT_SANDBOXED
+    from .reports.sheets import number, sheet_of
 
-    result = grade_one(submissions.from_folder(TUTORIAL, "tutorial"), batch)
-    console = Console(highlight=False)
+    result = grade_one(from_folder(TUTORIAL, "tutorial"), batch)
+    sheet = sheet_of(result, "tutorial", batch.assignment)
     if batch.kind == "none":
-        console.print(NOT_SANDBOXED, style="bold red", markup=False)
-    console.print(tables.exercises(result, batch.assignment))
-    for note in result["notes"]:
-        console.print(note, markup=False)
+        print(NOT_SANDBOXED)
+    for lesson in sheet.lessons:
+        print(lesson.name)
+        for one in lesson.exercises:
+            score = f"{number(one.points.score)}/{number(one.points.most)}"
+            print(f"  {one.name:32} {score:>9}  {one.status:14}{' '.join(one.causes[:1])}".rstrip())
+    print(f"{number(sheet.all_points.score)} of {number(sheet.all_points.most)} points")
+    for note in sheet.notes:
+        print(note)
     if options.out:
-        Path(options.out).mkdir(parents=True, exist_ok=True)
+        Path(options.out).mkdir(mode=0o700, parents=True, exist_ok=True)
         (Path(options.out) / "tutorial.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     return int(has_grader_error(result))
 
@@ -181,6 +235,11 @@ def _limits(text: str, limits: Limits) -> Limits:
             wanted = ", ".join(f"{name}={getattr(limits, name):g}" for name in kinds)
             raise ValueError(f"LIMITS: expected such as lesson_seconds=60, of {wanted}; got {part!r}") from None
     return limits
+
+
+def _refuse(text: str) -> int:
+    print(f"error: {text}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

@@ -34,12 +34,16 @@ ABSENT = (NOT_STARTED, MISSING, BLOCKED)
 """Not attempted."""
 GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"
 """What was handed in. The last two are no mark, and no 0."""
-FIRST = (TAMPER, GRADER, CRASH, MEMORY, TIMEOUT)
+KILLED = (CRASH, MEMORY, TIMEOUT)
+FIRST = (TAMPER, GRADER, *KILLED)
 """An exercise has these whatever else happened in it."""
 STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"too large": OUTPUT, "tamper": TAMPER}
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
-SECOND, NEAR, SYNTAX, NEWER = "a second copy", "a near name", "does not load", "a newer Python"
+SECOND, NEAR, LOAD, OLDER = "a second copy", "a near name", "does not load", "an older attempt"
 CLOSED, ENCODING, LONG = "an archive that is not read", "a strange encoding", "more than a page shows"
+OTHER_FOLDER, UNLOOKED, LATE = "work in another folder", "not looked at", "late"
+OWNER, GIVEN, CONFLICT = "whose is it?", "a mark by hand", "changed after your edit"
+CHANGED, NOT_FOUND, UNWRITTEN = "other points than before", "no such submission", "a report is missing"
 """What an instructor should look at in a submission, whatever its mark."""
 UNSAFE = "NOT SANDBOXED"
 NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"
@@ -51,17 +55,17 @@ class Result:
 
     entry: Entry
     status: str
-    message: str = ""
-    cause: str | None = None
+    told: str = ""
+    """What the student reads, without the causes."""
+    causes: tuple[str, ...] = ()
+    read: str = ""
+    """Where to read on, if a cause is named."""
     requests: Sequence[Request] = ()
     """Some of those that were answered with a value, where the test passed."""
     share: float = 0.0
     """Of the points, where the test did not pass."""
-    told: str = ""
-    """The message without the cause, where it says one."""
-
     if_right: str = ""
-    """What the message begins with if the basic suite has passed."""
+    """What `told` begins with if the basic suite has passed."""
 
     @property
     def score(self) -> int:

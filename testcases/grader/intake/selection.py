@@ -1,14 +1,14 @@
-"""Which part of what was handed in is the student's own work: a `tutorial/`, or a folder that came from one.
+"""Which files of what was handed in are the student's own work.
 
-Students hand in whole copies of the course, and those hold the solutions: the folder is never chosen by how much is in
-it. A course's copy is known by what lies beside its lessons, and a copy of its solutions by its region marks.
+One rule, for each lesson: the nearest folder `tutorial/` that has it, else the nearest folder of the lesson's name,
+else files of its files' names. What nobody has worked on comes last, and the course's own solutions and suites are
+nobody's work. Where there is another text of the same file, an instructor is told.
 """
 
-import contextlib
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -16,18 +16,13 @@ from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names, text_of
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.oracle import stubs_of, suspects
 
+from ..status import OTHER_FOLDER, SECOND
+
 Read = Callable[[str], bytes]
 
-OF_COURSE = re.compile(
-    r"(.*/)?(testcases/(lesson\d\d_|harness/|points\.toml)|tiny_models/|ppo_by_hand/|solutions/lesson\d\d_)",
-    re.IGNORECASE,
-)
-"""What only a copy of the course has beside its lessons."""
-OF_ANY_REPOSITORY = ("makefile", "readme.md", "pyproject.toml", "license", "requirements.lock", "contributing.md")
-GIVEN = ("solutions", "testcases")
-MAX_TREES = 50
-DATA = re.compile(r"\w[\w .-]{0,80}\.\w{1,8}", re.ASCII)
-"""Names of files that a lesson may read."""
+OF_COURSE = {"testcases", "tiny_models", "ppo_by_hand", "notebooks", "book"}
+"""Folders of a copy of the course in which nothing is a student's."""
+MAX_ROOTS = 50
 PACKAGES = 3
 """How deep a student's own packages may lie in a lesson's folder."""
 LONGEST = 200
@@ -38,52 +33,41 @@ LONGEST = 200
 class Chosen:
     """What is graded."""
 
-    folder: str = ""
-    """The folder that was taken, "." for the top one; empty where there is none."""
     files: dict[str, str] = field(default_factory=dict)
-    """Path below `tutorial/` -> name in the submission; files of the course, as the lessons are now."""
+    """Path below `tutorial/` -> name in the submission; files of the course."""
     beside: dict[str, str] = field(default_factory=dict)
-    """The same, for what lies beside them: a student's own modules."""
+    """The same, for a student's own modules."""
+    folders: list[str] = field(default_factory=list)
+    """Where they were, "." for the top."""
     notes: list[str] = field(default_factory=list)
-    second: list[str] = field(default_factory=list)
-    """In a sentence each: where other texts of the same files are."""
-    untouched: bool = False
-    """Nobody has worked on it: what else is there comes before it."""
-    passed_over: set[str] = field(default_factory=set)
-    """Names of the course's files in other folders."""
+    doubts: list[tuple[str, str]] = field(default_factory=list)
+    """Kind and text of what an instructor should look at."""
+    others: set[str] = field(default_factory=set)
+    """Names of the course's files that were not chosen."""
 
 
 @dataclass
-class _Tree:
-    """A folder with lessons in it."""
+class _Root:
+    """A folder with the folder of a lesson in it, and of that lesson the files."""
 
-    root: str
+    folder: str
     """Empty, or such as "ppo/tutorial"."""
     files: dict[str, str]
-    marked: bool
+    digests: dict[str, bytes] = field(default_factory=dict)
+    marked: bool = False
     """Whether a file has the marks around a solution, which no stub has."""
     untouched: bool = False
     """Whether every exercise in it is as it was handed out."""
-    digests: dict[str, bytes] = field(default_factory=dict)
-    """Of the files."""
 
     @property
-    def shown(self) -> str:
-        return self.root or "the top folder"
+    def is_tutorial(self) -> bool:
+        return self.folder.rpartition("/")[2].lower() == "tutorial"
 
     @property
-    def lessons(self) -> set[str]:
-        return {path.partition("/")[0] for path in self.files}
-
-    @property
-    def rank(self) -> tuple[bool, bool, int, bool, bool]:
-        """The smaller, the surer: whole folders nearer to the top first, and tutorial/ before what is beside it. What
-        nobody has worked on comes last."""
-        *above, last = self.root.lower().split("/")
-        is_tutorial = last == "tutorial"
-        depth = len(above) if is_tutorial else _depth(self.root)
-        is_exact = self.root.rpartition("/")[2] == "tutorial"
-        return self.marked and not is_tutorial, self.untouched, depth, not is_tutorial, is_tutorial and not is_exact
+    def rank(self) -> tuple[bool, bool, int, bool, str]:
+        exact = self.folder.rpartition("/")[2] == "tutorial"
+        depth = self.folder.count("/") + bool(self.folder) - self.is_tutorial
+        return self.untouched, not self.is_tutorial, depth, not exact, self.folder
 
 
 @cache
@@ -95,61 +79,103 @@ def course_files() -> tuple[str, ...]:
     return tuple(path for path in found if not path.endswith(("/__init__.py", "/__main__.py")))
 
 
-def choose(names: Iterable[str], read: Read, origin: str = "") -> Chosen:
+def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) -> Chosen:
     """Choose the files to grade.
 
     Args:
         names: all files of a submission, with "/" between folders.
         read: gives the bytes of one; it may raise.
-        origin: the name of the folder or archive that they come from.
+        lessons: those that are graded (default: all). Of the others, which they may import, no single file is looked
+            for, and a second text is no doubt.
     """
-    names = list(names)
-    copies = {(found[1] or "").rstrip("/") for name in names if (found := OF_COURSE.match(name))}
-    in_repositories = repositories(names)
-    refusals = [(tree, _refusal(tree, origin, copies, in_repositories)) for tree in _trees(names, read)]
-    open_trees = sorted((tree for tree, why in refusals if not why), key=lambda tree: (*tree.rank, tree.root))
-    chosen = _together(open_trees)
-    in_trees = {name for tree, _ in refusals for name in tree.files.values()}
-    if not open_trees:
-        left = [name for name in names if name not in in_trees]
-        chosen = _loose(left, read, lambda tree: not _refusal(tree, origin, copies, in_repositories))
-    chosen.beside = _beside(names, chosen.files) | _data(names, chosen.files, read)
-    chosen.notes += [f"not graded: {tree.shown}, {why}" for tree, why in refusals if why]
-    chosen.passed_over = in_trees - set(chosen.files.values())
+    chosen = Chosen()
+    roots = _roots(names, read)
+    # Who hands in a copy of the course hands in its solutions, under whatever name: of those only tutorial/ counts.
+    is_course = any(root.is_tutorial for found in roots.values() for root in found)
+    is_course |= any(not OF_COURSE.isdisjoint(name.lower().split("/")[:-1]) for name in names)
+    chosen.others = {name for found in roots.values() for root in found for name in root.files.values()}
+    for lesson in lesson_names():
+        is_asked = not lessons or lesson in lessons
+        found = [root for root in roots.get(lesson, ()) if not _is_given(root, is_course)]
+        found.sort(key=lambda root: root.rank)
+        best = found[0] if found else None
+        if is_asked and (not best or best.untouched):
+            best = _loose(lesson, names, read, is_course, chosen) or best
+        if not best:
+            continue
+        chosen.files.update(best.files)
+        chosen.folders.append(best.folder or ".")
+        for other in found if is_asked else ():
+            _compare(best, other, chosen)
+        if is_asked and best.untouched:
+            _compare_with_given(best, [root for root in roots.get(lesson, ()) if root not in found], chosen)
+    chosen.folders = list(dict.fromkeys(chosen.folders))
+    chosen.others -= set(chosen.files.values())
+    chosen.beside = _beside(names, chosen.files)
     return chosen
 
 
-def _depth(root: str) -> int:
-    return root.count("/") + 1 if root else 0
-
-
-def _trees(names: Iterable[str], read: Read) -> list[_Tree]:
+def _roots(names: Iterable[str], read: Read) -> dict[str, list[_Root]]:
+    """Lesson -> the folders in which its folder is."""
     wanted = set(course_files())
-    roots: dict[str, dict[str, str]] = {}
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for name in names:
         above, _, file = name.rpartition("/")
-        root, _, lesson = above.rpartition("/")
+        folder, _, lesson = above.rpartition("/")
         if f"{lesson}/{file}" in wanted:
-            roots.setdefault(root, {})[f"{lesson}/{file}"] = name
-    nearest = sorted(roots, key=lambda root: (_depth(root), root))[:MAX_TREES]
-    return [_tree(root, roots[root], read) for root in nearest]
+            found.setdefault((lesson, folder), {})[f"{lesson}/{file}"] = name
+    roots: dict[str, list[_Root]] = {}
+    for (lesson, folder), files in sorted(found.items(), key=lambda item: (item[0][1].count("/"), item[0])):
+        if len(roots.setdefault(lesson, [])) < MAX_ROOTS:
+            roots[lesson].append(_root(folder, files, read))
+    return roots
 
 
-def _tree(root: str, files: dict[str, str], read: Read) -> _Tree:
-    tree = _Tree(root, files, marked=False)
-    touched = []
+def _root(folder: str, files: dict[str, str], read: Read) -> _Root:
+    root, touched = _Root(folder, files), []
     for path, name in files.items():
         try:
             data = read(name)
         except Exception:  # It is read again when it is graded, and what is wrong with it is said there.
             touched.append(True)
             continue
-        tree.digests[path] = hashlib.sha256(data).digest()
-        tree.marked |= any(line.strip() == REGION.encode() for line in data.splitlines())
+        root.digests[path] = hashlib.sha256(data).digest()
+        root.marked |= any(line.strip() == REGION.encode() for line in data.splitlines())
         if exercises_in(path):
             touched.append(not is_untouched(path, data))
-    tree.untouched = bool(touched) and not any(touched)
-    return tree
+    root.untouched = bool(touched) and not any(touched)
+    return root
+
+
+def _is_given(root: _Root, is_course: bool) -> bool:
+    """Whether this is what the course brings: its suites, or its solutions, known by their marks."""
+    parts = root.folder.lower().split("/")
+    if not OF_COURSE.isdisjoint(parts):
+        return True
+    is_solved = any(part.startswith("solution") for part in parts)
+    return root.marked and (is_solved or (is_course and not any("tutorial" in part for part in parts)))
+
+
+def _compare(best: _Root, other: _Root, chosen: Chosen) -> None:
+    differing = [path for path, digest in other.digests.items() if best.digests.get(path, digest) != digest]
+    if other is not best and differing and not other.untouched:
+        text = (
+            f"graded {best.folder or 'the top folder'}; {other.folder or 'the top folder'} has another {differing[0]}"
+        )
+        chosen.doubts.append((SECOND, text))
+
+
+def _compare_with_given(best: _Root, roots: Iterable[_Root], chosen: Chosen) -> None:
+    """Somebody may have worked in solutions/, beside a tutorial/ that is as it was handed out."""
+    for root in roots:
+        if root.marked:
+            ours = {path: hashlib.sha256((SOLUTIONS / path).read_bytes()).digest() for path in root.digests}
+            changed = [path for path, digest in root.digests.items() if digest != ours[path]]
+            if changed:
+                text = (
+                    f"nobody has worked on {best.folder or 'the top folder'}; {root.folder} has a changed {changed[0]}"
+                )
+                chosen.doubts.append((OTHER_FOLDER, text))
 
 
 @cache
@@ -168,6 +194,30 @@ def is_untouched(path: str, data: bytes) -> bool:
     return all(f'"{path[:8]}: {exercise}"'.encode() in data for exercise in exercises_in(path))
 
 
+def _loose(lesson: str, names: Iterable[str], read: Read, is_course: bool, chosen: Chosen) -> _Root | None:
+    """Single files, without the folder of their lesson: the nearest of each name."""
+    paths = {path.rpartition("/")[2]: path for path in course_files() if path.startswith(f"{lesson}/")}
+    best: _Root | None = None
+    for name in sorted(names, key=lambda name: (name.count("/"), name)):
+        folder, _, file = name.rpartition("/")
+        path = paths.get(file, "")
+        if not path or name in chosen.others or not OF_COURSE.isdisjoint(folder.lower().split("/")):
+            continue
+        if sum(other.endswith(f"/{file}") for other in course_files()) > 1 and not _defines(name, read, path):
+            continue
+        root = _root(folder, {path: name}, read)
+        if root.untouched or _is_given(root, is_course):
+            continue
+        if best and path in best.files:
+            _compare(best, root, chosen)
+            continue
+        chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
+        best = best or _Root(folder, {})
+        best.files[path] = name
+        best.digests.update(root.digests)
+    return best
+
+
 def _defines(name: str, read: Read, path: str) -> bool:
     """Whether a file says that it has an exercise of this file of the course."""
     heads = {exercise.partition(".")[0] for exercise in exercises_in(path)}
@@ -178,69 +228,11 @@ def _defines(name: str, read: Read, path: str) -> bool:
     return any(re.search(rf"^(class|def) {head}\b", text, re.MULTILINE) for head in heads)
 
 
-def repositories(names: Iterable[str]) -> set[str]:
-    """Folders with at least two of the files that lie at the top of a repository, such as the course's."""
-    count: dict[str, int] = {}
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        if file.lower() in OF_ANY_REPOSITORY:
-            count[folder] = count.get(folder, 0) + 1
-    return {folder for folder, number in count.items() if number > 1}
-
-
-def _refusal(tree: _Tree, origin: str, copies: set[str], repositories: set[str]) -> str:
-    """Why this folder is no student's work; empty if it may be."""
-    parts = tree.root.lower().split("/")
-    for given in GIVEN:
-        if given in parts:
-            return f"which is the course's own {given}/ or came from it"
-    if any("tutorial" in part for part in parts):
-        return ""
-    if any(_is_below(tree.root, copy) for copy in copies):
-        return "since in a copy of the course only tutorial/ is a student's"
-    if tree.marked and (tree.root in copies or any(_is_below(tree.root, one) for one in repositories)):
-        return "which is a copy of the course's solutions: it has their region marks"
-    if tree.marked and ("solution" in parts[-1] or origin.lower() == "solutions"):
-        return "which is a copy of the course's solutions, by its name and its region marks"
-    return ""
-
-
-def is_given(name: str) -> bool:
-    """Whether a file lies in a copy of what the course brings beside tutorial/."""
-    return not {*GIVEN}.isdisjoint(name.lower().split("/")[:-1])
-
-
-def _is_below(folder: str, other: str) -> bool:
-    return folder != other and (not other or folder.startswith(other + "/"))
-
-
-def _together(trees: list[_Tree]) -> Chosen:
-    """The first tree, and those beside it with other lessons: parts of one work. A second copy of a lesson is none."""
-    if not trees:
-        return Chosen()
-    first, *others = trees
-    chosen = Chosen(first.root or ".", dict(first.files), untouched=first.untouched)
-    lessons = set(first.lessons)
-    for tree in others:
-        known = first.digests
-        differing = [path for path, digest in tree.digests.items() if known.get(path, digest) != digest]
-        if differing and not tree.untouched:
-            chosen.second.append(f"graded {first.shown}; {tree.shown} has another {differing[0]}")
-        if tree.rank == first.rank and not tree.marked and not tree.lessons & lessons:
-            chosen.files.update(tree.files)
-            chosen.folder += f", {tree.root}"
-            lessons |= tree.lessons
-        elif set(tree.files) - set(first.files):
-            chosen.notes.append(f"graded {first.shown}; there are other lessons in {tree.shown}")
-    return chosen
-
-
 def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:
     """The other modules and packages in the folders of the chosen files, and modules in the tutorial/ above them."""
     lessons: dict[str, set[str]] = {}
     for path, name in files.items():
-        folder, lesson = name.rpartition("/")[0], path.partition("/")[0]
-        lessons.setdefault(folder, set()).add(lesson)
+        lessons.setdefault(name.rpartition("/")[0], set()).add(path.partition("/")[0])
         if name.endswith(path):
             root = name.removesuffix(path)
             lessons.setdefault(root.removesuffix("/"), set()).add("")
@@ -256,22 +248,6 @@ def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:
     return {path: name for path, name in nearest_first if path not in files}
 
 
-def _data(names: Iterable[str], files: dict[str, str], read: Read) -> dict[str, str]:
-    """Other files in the folders of the chosen ones, of which a lesson's text says the name: it may read them."""
-    texts: dict[tuple[str, str], bytes] = {}
-    for path, name in files.items():
-        with contextlib.suppress(Exception):  # It is read again when it is graded.
-            key = name.rpartition("/")[0], path.partition("/")[0]
-            texts[key] = texts.get(key, b"") + read(name)
-    found = {}
-    for name in names:
-        folder, _, file = name.rpartition("/")
-        for (one, lesson), text in texts.items():
-            if one == folder and DATA.fullmatch(file) and not file.endswith(".py") and file.encode() in text:
-                found[f"{lesson}/{file}"] = name
-    return found
-
-
 def _modules(name: str) -> Iterator[tuple[str, str]]:
     """Folders in which a file is a module, or one of a package, with its path from there."""
     parts = name.removesuffix(".py").split("/")
@@ -280,33 +256,3 @@ def _modules(name: str) -> Iterator[tuple[str, str]]:
         inside = [unicodedata.normalize("NFKC", part) for part in parts[-depth:]]
         if all(part.isidentifier() and len(part.encode()) <= LONGEST for part in inside):
             yield "/".join(parts[:-depth]), "/".join(inside) + ".py"
-
-
-def _loose(names: Iterable[str], read: Read, is_open: Callable[[_Tree], bool]) -> Chosen:
-    """Single files, without the folder of their lesson."""
-    by_name: dict[str, list[str]] = {}
-    for path in course_files():
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
-    chosen = Chosen()
-    found: list[tuple[str, str, _Tree]] = []
-    for name in sorted(names, key=lambda name: (name.count("/"), name)):
-        folder, _, file = name.rpartition("/")
-        paths = by_name.get(file, [])
-        if len(paths) > 1:
-            paths = [path for path in paths if _defines(name, read, path)]
-            chosen.notes += [] if paths else [f"{name} may be of several lessons: not read without its lesson's folder"]
-        if len(paths) == 1:
-            found.append((paths[0], name, _tree(folder, {paths[0]: name}, read)))
-    trees: dict[str, _Tree] = {}
-    for path, name, tree in sorted(found, key=lambda one: one[2].untouched):
-        if path in trees:
-            chosen.notes.append(f"not graded: {name}, since there is {chosen.files[path]} as well")
-            if trees[path].digests != tree.digests and not tree.untouched:
-                chosen.second.append(f"graded {chosen.files[path]}; {name} is another text of it")
-        elif is_open(tree):
-            trees[path] = tree
-            chosen.files[path] = name
-            chosen.folder = chosen.folder or tree.root or "."
-            chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
-    chosen.untouched = bool(trees) and all(tree.untouched for tree in trees.values())
-    return chosen

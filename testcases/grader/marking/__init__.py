@@ -9,6 +9,6 @@ if TYPE_CHECKING:
     from .batch import Batch, grade_folder, grade_one
     from .grade import Grader, plan
     from .secret import FILE, Secret, kept_in, new, secret_of
-    from .store import Row, changes, has_grader_error, read_result
+    from .store import has_grader_error, read_result
 
 __getattr__ = face(__name__, __file__)

@@ -5,10 +5,9 @@ stands here is applied when the reports are written: other weights grade nothing
 """
 
 import math
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -60,11 +59,10 @@ class Assignment:
         if not self.weights:
             factor = self.points / total if self.points and total else 1.0
             return dict.fromkeys(possible, factor)
-        names = {exercise: ".".join(exercise) for exercise in possible}
-        groups = {exercise: full if full in self.weights else exercise[0] for exercise, full in names.items()}
-        sums: dict[str, float] = {}
+        groups = {one: ".".join(one) if ".".join(one) in self.weights else one[0] for one in possible}
+        sums = dict.fromkeys(groups.values(), 0.0)
         for exercise, group in groups.items():
-            sums[group] = sums.get(group, 0) + possible[exercise]
+            sums[group] += possible[exercise]
         unit = (self.points or total) / sum(self.weights.values())
         return {
             exercise: unit * self.weights.get(group, 0.0) / sums[group] if sums[group] else 0.0
@@ -73,8 +71,7 @@ class Assignment:
 
     def as_dict(self) -> dict[str, Any]:
         """What `from_dict` reads, in values of JSON."""
-        found = asdict(self)
-        found["exercises"] = list(self.names)
+        found = {"title": self.title, "exercises": list(self.names), "points": self.points, "weights": self.weights}
         return {key: value for key, value in found.items() if value}
 
 
@@ -104,22 +101,13 @@ def asked_for(file: str = "", lessons: str = "", points: str = "") -> Assignment
         raise ValueError("ASSIGNMENT: expected the file or LESSONS and POINTS, got both: write them into the file")
     if file:
         return from_file(Path(file))
-    data: dict[str, Any] = {}
-    if lessons.replace(",", " ").split():
-        data["lessons"] = lessons.replace(",", " ").split()
+    data: dict[str, Any] = {"lessons": lessons.replace(",", " ").split()} if lessons.strip(" ,") else {}
     if points:
-        data["points"] = _number_in(points)
+        data["points"] = float(points) if points.replace(".", "", 1).isdecimal() else points
     try:
         return from_dict(data)
     except BadKey as error:
         raise BadKey(error.key.upper(), error.why) from None
-
-
-def _number_in(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def from_file(path: Path) -> Assignment:
@@ -141,102 +129,74 @@ def from_dict(data: Mapping[str, Any]) -> Assignment:
     for key in data:
         if key not in KEYS:
             raise BadKey(key, f"unknown key, expected one of {', '.join(KEYS)}")
-    title = data.get("title", TITLE)
+    title, points = data.get("title", TITLE), data.get("points")
     if not isinstance(title, str) or not title.strip():
         raise BadKey("title", f"expected a text, got {title!r}")
+    if points is not None and not (_is_number(points) and points):
+        raise BadKey("points", f"expected a number above 0, got {points!r}")
     exercises = _exercises(data)
-    points, weights = _points(data, exercises)
-    return Assignment(title.strip(), exercises, points, weights)
+    return Assignment(title.strip(), exercises, points, _weights(data.get("weights", {}), exercises))
 
 
 def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
     if "lessons" not in data and "exercises" not in data:
         return everything().exercises
     found: set[Exercise] = set()
-    for key, find in (("lessons", _of_lesson), ("exercises", _of_name)):
+    for key in ("lessons", "exercises"):
         names = data.get(key, [])
         if not isinstance(names, list):
             raise BadKey(key, f"expected a list, such as {key} = [...], got {names!r}")
         for name in names:
-            found.update(find(key, name))
+            found.update(_named(key, name))
     if not found:
         raise BadKey("lessons", "expected at least one lesson or exercise, got none")
     return tuple(exercise for exercise in course_points() if exercise in found)
 
 
-def _of_lesson(key: str, name: Any) -> list[Exercise]:
-    is_name = isinstance(name, (str, int)) and re.fullmatch(r"(lesson)?\d+(_\w+)?", str(name).strip())
+def _named(key: str, name: Any) -> list[Exercise]:
+    """The exercises of a lesson, or the one of a name: 4, "lesson04", "compute_gae" or "lesson04.compute_gae"."""
+    above, _, below = ("" if isinstance(name, bool) else str(name).strip()).partition(".")
     try:
-        lesson = read_lesson(str(name).strip() if is_name else "").name
+        lesson = read_lesson(above).name
     except LookupError:
-        numbers = ", ".join(
-            str(read_lesson(lesson).number) for lesson in dict.fromkeys(one for one, _ in course_points())
-        )
-        raise BadKey(key, f"there is no lesson {name!r}, expected some of {numbers}") from None
-    return [exercise for exercise in course_points() if exercise[0] == lesson]
-
-
-def _of_name(key: str, name: Any) -> list[Exercise]:
-    if not isinstance(name, str):
-        raise BadKey(key, f"expected names of exercises, got {name!r}")
-    above, _, below = name.partition(".")
-    found = [exercise for exercise in course_points() if exercise[1] == name]
-    if not found and below:
-        try:
-            lesson = read_lesson(above).name
-        except LookupError:
-            lesson = ""
-        found = [exercise for exercise in course_points() if exercise == (lesson, below)]
+        lesson = ""
+    found = [one for one in course_points() if one[0] == lesson and below in ("", one[1])]
+    found = found or [one for one in course_points() if one[1] == above and not below]
     if not found:
-        raise BadKey(key, f"there is no exercise {name!r}, expected a name such as lesson04.compute_gae")
-    if len(found) > 1:
+        numbers = dict.fromkeys(str(read_lesson(one).number) for one, _ in course_points())
+        expected = f"one of {', '.join(numbers)}, or an exercise such as lesson04.compute_gae"
+        raise BadKey(key, f"there is no lesson or exercise {name!r}, expected {expected}")
+    if len({one for one, _ in found}) > 1:
         options = " or ".join(".".join(exercise) for exercise in found)
         raise BadKey(key, f"{name!r} could be two exercises, expected {options}")
     return found
 
 
-def _points(data: Mapping[str, Any], exercises: tuple[Exercise, ...]) -> tuple[float | None, dict[str, float]]:
-    points, weights = data.get("points"), data.get("weights", {})
-    if isinstance(points, Mapping):
-        if "weights" in data:
-            raise BadKey("points", "a table of points says the weights already, expected points or weights, got both")
-        table = _weights("points", points, exercises)
-        return sum(table.values()), table
-    if points is not None and not _is_number(points, above=0):
-        raise BadKey("points", f"expected a number above 0, or a table by lesson, got {points!r}")
-    return points, _weights("weights", weights, exercises)
-
-
-def _weights(key: str, table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
+def _weights(table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
     if not isinstance(table, Mapping):
-        raise BadKey(key, f"expected a table, such as lesson04 = 2, got {table!r}")
+        raise BadKey("weights", f"expected a table, such as lesson04 = 2, got {table!r}")
     found: dict[str, float] = {}
     open_ones = set(exercises)
     for name, weight in _flat(table).items():
         if not _is_number(weight):
-            raise BadKey(f"{key}.{name}", f"expected a number from 0, got {weight!r}")
-        try:
-            named, full = (of := _of_lesson(key, name)), of[0][0]
-        except ValueError:
-            named = _of_name(key, name)
-            full = ".".join(named[0])
+            raise BadKey(f"weights.{name}", f"expected a number from 0, got {weight!r}")
+        named = _named(f"weights.{name}", name)
         chosen = [exercise for exercise in named if exercise in exercises]
         if not chosen:
-            raise BadKey(f"{key}.{name}", f"is not in this assignment, expected one of {_told(exercises)}")
+            raise BadKey(f"weights.{name}", f"is not in this assignment, expected some of {_told(exercises)}")
         if not open_ones.issuperset(chosen):
-            raise BadKey(f"{key}.{name}", f"has two {key}, its own and that of its lesson; expected one")
+            raise BadKey(f"weights.{name}", "has two weights, its own and that of its lesson; expected one")
         open_ones -= set(chosen)
-        found[full] = float(weight)
+        found[named[0][0] if len(named) > 1 else ".".join(named[0])] = float(weight)
     if found and open_ones:
-        raise BadKey(key, f"expected one for each lesson or exercise, there is none for {_told(open_ones)}")
+        raise BadKey("weights", f"expected one for each lesson or exercise, there is none for {_told(open_ones)}")
     if found and not sum(found.values()):
-        raise BadKey(key, "expected at least one above 0, all are 0")
+        raise BadKey("weights", "expected at least one above 0, all are 0")
     return found
 
 
 def _told(exercises: Iterable[Exercise]) -> str:
-    names = sorted({lesson for lesson, _ in exercises})
-    return ", ".join(names if len(names) > 1 else sorted(".".join(exercise) for exercise in exercises))
+    return ", ".join(sorted(".".join(exercise) for exercise in exercises))
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
@@ -247,7 +207,5 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return found
 
 
-def _is_number(value: Any, above: float | None = None) -> bool:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        return False
-    return value > above if above is not None else value >= 0
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0

@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -26,12 +26,11 @@ from .. import linux
 from ..intake import HandIn, Submission, find_outside, printable, read_submission, unreadable
 from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
 from .assignment import Assignment
-from .grade import Grader, empty_result, plan
+from .grade import Grader, Keep, empty_result, plan
 from .secret import Secret
-from .store import Row, changes, has_grader_error, is_whole, read_result, row_of, suite_of, suites_of, write_result
+from .store import has_grader_error, read_result, suites_of, write_result
 
 ATTEMPTS = 2
-MOST_CHANGES = 500
 
 
 @dataclass
@@ -43,26 +42,18 @@ class Batch:
     jobs: int
     limits: Limits
     assignment: Assignment
-    regrade: str = ""
-    """A student, a lesson or an exercise that is graded again in any case."""
-    course: str = ""
-    suite: str = ""
+    regrade: dict[str, str] = field(default_factory=dict)
+    """Submissions that are graded again in any case, with what the table says of each."""
     suites: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.course = staging.fingerprint(repr(self.limits))
-        self.suite = suite_of(self.course, self.assignment)
         self.suites = suites_of(staging.fingerprint_of, repr(self.limits), self.assignment)
-
-    def fits(self, result: dict[str, Any], submission: Submission) -> bool:
-        """Whether this submission would get this result again."""
-        return result.get("suite") == self.suite and set(self.kept(result, submission)) == set(self.suites)
 
     def kept(self, result: dict[str, Any], submission: Submission) -> dict[str, Any]:
         """The lessons of an older result that would come out again."""
         wanted = {"content": submission.content, "secret": self.secret.id, "sandbox": self.kind}
         is_other = any(result.get(key) != value for key, value in wanted.items())
-        if is_other or self.regrade and self.regrade in (submission.student, submission.file_name, *submission.aliases):
+        if is_other or submission.student in self.regrade:
             return {}
         try:
             return {lesson: marks for lesson, marks in result["lessons"].items() if self._keeps(lesson, marks)}
@@ -70,12 +61,10 @@ class Batch:
             return {}  # Somebody has edited the file: it may hold anything.
 
     def _keeps(self, lesson: str, marks: dict[str, Any]) -> bool:
-        names = [lesson, *marks["exercises"], *(f"{lesson}.{name}" for name in marks["exercises"])]
-        failed = has_grader_error({"lessons": {lesson: marks}})
-        return marks.get("suite") == self.suites.get(lesson) and not failed and self.regrade not in names
+        return marks["suite"] == self.suites.get(lesson) and not has_grader_error({"lessons": {lesson: marks}})
 
 
-def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
+def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
     """Mark every submission, and write the results.
 
     Raises:
@@ -89,16 +78,15 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[Row]:
     closed = users.close([folder, out]) if batch.kind == "none" else {}
     try:
         course = staging.lay_out(work / "course", batch.assignment.lessons)
-        rows = _mark_all(hand_ins, results, course, batch)
+        _mark_all(hand_ins, results, course, batch)
     finally:
         users.reopen(closed)
         shutil.rmtree(work, ignore_errors=True)
-    return [rows[hand_in.file_name] for hand_in in hand_ins]
+    return hand_ins
 
 
-def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batch) -> dict[str, Row]:
-    """The row of each, by file name; one at which the grader failed is marked once more."""
-    rows: dict[str, Row] = {}
+def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batch) -> None:
+    """One at which the grader failed is marked once more."""
     plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
     keep_what_is_loaded()
     make = partial(_make, course, batch, staging.untouched(), partial(_keep, results))
@@ -109,37 +97,33 @@ def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batc
         failed = []
         with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
             for submission, answer in pool.map(submissions):
+                path = results / f"{submission.file_name}.json"
                 try:
-                    result = _kept(results, submission, answer, batch)
+                    answer = _as_result(submission, answer, batch)
+                    write_result(path, answer)
                 except OSError:
                     raise  # The disk is everybody's.
                 except Exception as error:
-                    result = _kept(results, submission, _told(error), batch)
-                if isinstance(answer, str):
-                    tqdm.write(printable(f"{submission.student}: grader error: {answer}"), file=sys.stderr)
-                rows[submission.file_name] = row_of(submission.file_name, result)
-                failed += [submission] if has_grader_error(result) else []
+                    answer = _as_result(submission, _told(error), batch)
+                    write_result(path, answer)
+                failed += [submission] if has_grader_error(answer) else []
                 bar.update()
         return failed
 
     with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-        failed = mark(_todo(hand_ins, results, rows, bar, batch), batch.jobs)
+        failed = mark(_todo(hand_ins, results, bar, batch), batch.jobs)
         # Once more, when it is quiet: a neighbor may have taken the machine.
         bar.total += len(failed)
         mark(failed, 1)
-    return rows
 
 
-def _kept(results: Path, submission: Submission, answer: dict[str, Any] | str, batch: Batch) -> dict[str, Any]:
-    """Write the result; of a submission at which the grader failed, a result that says why, and no more."""
-    if isinstance(answer, str):
-        common = {"secret": batch.secret.id, "sandbox": batch.kind, "suite": batch.suite}
-        answer = empty_result(submission, batch.assignment.exercises, common, printable(answer)[:300])
-    path = results / f"{submission.file_name}.json"
-    if (known := read_result(path)) and is_whole(known):
-        answer["changes"] = _history(known, answer)
-    write_result(path, answer)
-    return answer
+def _as_result(submission: Submission, answer: dict[str, Any] | str, batch: Batch) -> dict[str, Any]:
+    """The result; of a submission at which the grader failed, one that says why, and no more."""
+    if not isinstance(answer, str):
+        return answer
+    tqdm.write(printable(f"{submission.student}: grader error: {answer}"), file=sys.stderr)
+    common = {"secret": batch.secret.id, "sandbox": batch.kind}
+    return empty_result(submission, batch.assignment.exercises, common, printable(answer)[:300])
 
 
 def _told(error: Exception) -> str:
@@ -163,54 +147,34 @@ def _folder_for_results(out: Path) -> Path:
     return results
 
 
-def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes], keep: Any = None) -> Grader:
+def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes], keep: Keep | None = None) -> Grader:
     box = Sandbox(course, batch.kind, batch.limits)
-    grader = Grader(box, batch.secret, batch.suite, untouched, batch.assignment.exercises, batch.suites)
-    return replace(grader, keep=keep) if keep else grader
+    return Grader(box, batch.secret, untouched, batch.assignment.exercises, batch.suites, keep=keep)
 
 
 def _keep(results: Path, submission: Submission, result: dict[str, Any]) -> None:
-    """What there is after a lesson, where there is no whole result of an earlier run."""
-    path = results / f"{submission.file_name}.json"
-    if not (known := read_result(path)) or not is_whole(known):
-        write_result(path, result)
+    """What there is after a lesson. What is not in it yet has no `suite`, so the next run grades it."""
+    write_result(results / f"{submission.file_name}.json", result)
 
 
-def _todo(hand_ins: list[HandIn], results: Path, rows: dict[str, Row], bar: Any, batch: Batch) -> Iterator[Submission]:
+def _todo(hand_ins: list[HandIn], results: Path, bar: Any, batch: Batch) -> Iterator[Submission]:
     """Read one submission after the other, and leave out what has been graded before."""
     for hand_in in hand_ins:
         try:
-            submission = read_submission(hand_in)
-            row = _known_row(submission, results, batch)
+            submission = read_submission(hand_in, batch.assignment.lessons)
+            known = read_result(results / f"{submission.file_name}.json")
+            submission.kept = batch.kept(known, submission) if known else {}
+            is_done = known is not None and set(submission.kept) == set(batch.suites) == set(known["lessons"])
+            if known and is_done and any(known.get(key) != value for key, value in submission.told.items()):
+                write_result(results / f"{submission.file_name}.json", {**known, **submission.told})
         except OSError:
             raise  # The disk is everybody's.
         except Exception as error:
-            submission, row = unreadable(hand_in, f"it cannot be read: {_told(error)}"), None
-        if row:
-            rows[hand_in.file_name] = row
+            submission, is_done = unreadable(hand_in, f"it cannot be read: {_told(error)}"), False
+        if is_done:
             bar.update()
         else:
             yield submission
-
-
-def _known_row(submission: Submission, results: Path, batch: Batch) -> Row | None:
-    """The row of what has been graded before; else the submission is told which of its lessons have been."""
-    path = results / f"{submission.file_name}.json"
-    known = read_result(path)
-    if not known or not batch.fits(known, submission):
-        submission.kept = batch.kept(known, submission) if known else {}
-        return None
-    if any(known.get(key) != value for key, value in submission.told.items()):
-        known.update(submission.told)
-        write_result(path, known)
-    return row_of(submission.file_name, known)
-
-
-def _history(known: dict[str, Any], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """What regrading has changed up to now."""
-    with contextlib.suppress(LookupError, TypeError, AttributeError):  # Somebody has edited the file, perhaps.
-        return [*known["changes"], *changes(known, result)][-MOST_CHANGES:]
-    return []
 
 
 class _Pool:

@@ -23,15 +23,14 @@ from ..status import (
     FIRST,
     GRADED,
     GRADER,
+    LOAD,
     LONG,
     MEMORY,
     MISSING,
-    NEWER,
     NOT_ASKED,
     NOT_STARTED,
     PASSED,
     STATUS_OF_ERROR,
-    SYNTAX,
     TAMPER,
     UNSAFE,
     WRONG,
@@ -40,6 +39,7 @@ from ..status import (
 from .assignment import Exercise
 from .secret import Secret
 
+Keep = Callable[[Submission, dict[str, Any]], None]
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 """Letters and lines of a submission that its pages show: a course is a tenth of that."""
 ALLOCATOR = "DefaultCPUAllocator"
@@ -59,16 +59,16 @@ def empty_result(
     lessons = _all(exercises, GRADER, why)
     return {
         "student": submission.student,
-        "aliases": list(submission.aliases),
         "status": GRADED,
         **submission.told,
         "score": 0,
         "max_score": sum(lesson["max_score"] for lesson in lessons.values()),
-        **dict.fromkeys(("folder", "content"), ""),
+        **dict.fromkeys(("folder", "content", "code"), ""),
         "notes": [f"grader error: {why}"],
         "seconds": 0.0,
         "lessons": lessons,
-        **{key: [] for key in ("doubts", "files", "changes")},
+        "doubts": [],
+        "files": [],
         **common,
     }
 
@@ -89,7 +89,6 @@ class Grader:
 
     sandbox: Sandbox
     secret: Secret
-    suite: str
     untouched: Mapping[str, bytes]
     """What the files look like before anybody works on them."""
     exercises: tuple[Exercise, ...] = ()
@@ -97,7 +96,7 @@ class Grader:
     suites: Mapping[str, str] = field(default_factory=dict)
     """Lesson -> a hash of all that its marks depend on."""
     reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
-    keep: Callable[[Submission, dict[str, Any]], None] = lambda submission, result: None
+    keep: Keep | None = None
     """Told the result after each lesson but the last: the run may be ended from outside, such as by a platform."""
 
     def grade(self, submission: Submission) -> dict[str, Any]:
@@ -120,7 +119,7 @@ class Grader:
                     subject.finish()
             unloaded = {path: _how_it_died(path, error) for path, error in subject.unloaded.items()}
             lessons[lesson] = {**_sum(found), "suite": self.suites.get(lesson, ""), "unloaded": unloaded}
-            if lesson != todo[-1]:
+            if self.keep and lesson != todo[-1]:
                 self.keep(submission, self.result(submission, lessons, time.monotonic() - start))
         return self.result(submission, lessons, time.monotonic() - start)
 
@@ -129,7 +128,6 @@ class Grader:
         files = self._shown(submission, lessons)
         return {
             "student": submission.student,
-            "aliases": list(submission.aliases),
             "status": submission.status,
             **submission.told,
             **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
@@ -137,13 +135,12 @@ class Grader:
             "sandbox": self.sandbox.kind,
             "folder": submission.folder,
             "content": submission.content,
-            "suite": self.suite,
+            "code": submission.code,
             "notes": [*([f"{UNSAFE}: {users.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
             "doubts": [asdict(doubt) for doubt in _doubts(submission, lessons, files)],
             "seconds": round(seconds, 2),
             "lessons": lessons,
             "files": files,
-            "changes": [],
         }
 
     def _shown(self, submission: Submission, lessons: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -172,10 +169,6 @@ class Grader:
         if file not in submission.files and file in submission.damaged:
             text = f"{lesson} · {name} · cannot be read\ntutorial/{file} is there, and is {submission.damaged[file]}"
             return _summary([Result(entry, ERROR, text) for entry in tests])
-        if file in submission.newer:
-            # No verdict, and no 0: the course can be done with any Python from its oldest on.
-            text = f"{lesson} · {name} · no verdict\ntutorial/{file}, {submission.newer[file]}"
-            return _summary([Result(entry, GRADER, text) for entry in tests])
         if file not in submission.files:
             text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
             text += close_match(file, submission.others)
@@ -239,11 +232,9 @@ def _worker_of(engine: Engine) -> SandboxEvaluator:
 def _doubts(submission: Submission, lessons: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> Iterator[Doubt]:
     """Those of the reader, then what loading and showing the files has brought."""
     yield from submission.doubts
-    told = [doubt.text for doubt in submission.doubts if doubt.kind in (SYNTAX, NEWER)]
     for lesson in lessons.values():
         for path, how in lesson["unloaded"].items():
-            if not any(text.startswith(f"{path},") for text in told):
-                yield Doubt(SYNTAX, f"{path}, {how}")
+            yield Doubt(LOAD, f"{path}, {how}")
     for file in files:
         if file["cut"]:
             yield Doubt(LONG, f"{file['path']}: {file['cut']:,} letters of it are on no page")
@@ -277,11 +268,7 @@ def _with_what_is_right(results: list[Result]) -> list[Result]:
     if any(result.status != PASSED for result in results if result.entry.is_basic):
         return results
     return [
-        replace(
-            result,
-            message=with_first_line(result.if_right, result.message),
-            told=with_first_line(result.if_right, result.told) if result.told else "",
-        )
+        replace(result, told=with_first_line(result.if_right, result.told))
         if result.if_right and not result.entry.is_basic
         else result
         for result in results
@@ -296,9 +283,27 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
     if verdict.error and status == NOT_ASKED:
         head = f"{entry.lesson} · {entry.exercise} · not asked"
         return Result(entry, NOT_ASKED, f"{head}\n{clean(verdict.error.message)}")
-    share, told = verdict.share if status == WRONG else 0.0, verdict.report.without_advice if verdict.cause else ""
+    share = verdict.share if status == WRONG else 0.0
+    causes, read = _heard(entry.lesson, verdict)
+    told = verdict.report.without_advice if causes else str(verdict)
     said = if_right(entry.test, verdict) if status == WRONG else ""
-    return Result(entry, status, str(verdict), verdict.cause, share=share, told=told, if_right=said)
+    return Result(entry, status, told, causes, read, share=share, if_right=said)
+
+
+def _heard(lesson: str, verdict: CheckFailed) -> tuple[tuple[str, ...], str]:
+    """The causes that a report names, in its words, and what it says to read."""
+    causes: list[str] = []
+    read = ""
+    for line in verdict.report.advice:
+        head, _, rest = line.partition(": ")
+        if line.startswith(" ") and causes:
+            causes[-1] += f" {line.strip()}"
+        elif head == "Read":
+            read = rest
+        elif head != "Hint":
+            causes.append(rest if head == "Likely cause" else line)
+    listed = next((wrong for wrong in wrong_answers(lesson) if wrong.name == verdict.cause), None)
+    return (f"{listed.name}: {listed.why}",) if listed else tuple(causes), read
 
 
 def _status_of(error: StudentError) -> str:
@@ -338,22 +343,16 @@ def _summary(results: list[Result]) -> dict[str, Any]:
             lost[result.status] = lost.get(result.status, 0) + result.entry.points
         first = [name for name in FIRST if name in lost]
         status = first[0] if first else max(lost, key=lambda name: lost[name])
-    first_of_it = next((result for result in failed or results if result.status == status and result.message), None)
-    cause = next((_cause(result.entry.lesson, result.cause) for result in failed if result.cause), None)
+    first_of_it = next((result for result in failed or results if result.status == status and result.told), None)
     return {
         "score": sum(result.score for result in results),
         "max_score": sum(result.entry.points for result in results),
         "status": status,
-        "likely_cause": cause,
-        "message": first_of_it.message if first_of_it else "",
-        "told": (cause and first_of_it.told) or first_of_it.message if first_of_it else "",
+        "causes": list(dict.fromkeys(cause for result in failed for cause in result.causes)),
+        "read": next((result.read for result in failed if result.causes), ""),
+        "told": first_of_it.told if first_of_it else "",
         "tests": [result.as_json() for result in results],
     }
-
-
-def _cause(lesson: str, name: str | None) -> dict[str, str] | None:
-    wrong = next((wrong for wrong in wrong_answers(lesson) if wrong.name == name), None)
-    return {"name": wrong.name, "why": wrong.why, "read": wrong.read} if wrong else None
 
 
 def _sum(exercises: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,6 @@ from testcases.grader.marking import (
     everything,
     plan,
 )
-from testcases.grader.reports.formats import gradescope  # noqa: F401
+from testcases.grader.reports import gradescope  # noqa: F401
 
 plan(everything().exercises)

@@ -69,8 +69,9 @@ def results(out: Path) -> dict[str, dict[str, Any]]:
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((out / "results").glob("*.json"))}
 
 
-def gradebook(out: Path) -> list[dict[str, str]]:
-    with open(out / "gradebook.csv", encoding="utf-8", newline="") as file:
+def table(out: Path) -> list[dict[str, str]]:
+    """The lines of marks.csv."""
+    with open(out / "marks.csv", encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -102,4 +103,4 @@ def solved(folder: Path, *lessons: str, top: Path = SOLUTIONS) -> Path:
 
 
 def row(out: Path, student: str) -> dict[str, str]:
-    return next(row for row in gradebook(out) if row["student"] == student)
+    return next(row for row in table(out) if row["folder"] == student)

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from testcases.grader.intake import find, read_submission
+from testcases.grader.intake import find, printable, read_submission
 from testcases.grader.marking import Batch, everything, grade_folder, secret_of
 from testcases.grader.marking import batch as batches
 from testcases.grader.marking.grade import Grader
-from testcases.grader.reports import pages, write_reports
+from testcases.grader.reports import pages
 from testcases.grader.sandbox import Limits
 from testcases.grader.status import ENCODING
-from testcases.grader.tests.reports.data import batch_rows, check_page, put, read_csv, result
+from testcases.grader.tests.reports.data import check_page, put, read_csv, report, result
 from testcases.grader.tests.running import TARGET
 from testcases.harness.catalog import SOLUTIONS, strange_encoding, text_of
 
@@ -96,15 +96,18 @@ def folder_of(texts: dict[str, bytes], folder: Path) -> Path:
 
 
 def reported(out: Path) -> Any:
-    """Reports of all results; each submission has every page of its own, and a row."""
-    rows = batch_rows(out)
-    found = write_reports(out, rows)
+    """Reports of all results; each submission has its page, and a line in the table."""
+    found, count = report(out), len(list((out / "results").iterdir()))
     assert not found.problems
-    assert len(read_csv(out / "gradebook.csv")) == len(rows) == len(found.sheets)
-    for place in ("report/students", "report/code", "feedback/students", "gradescope"):
-        assert len(list((out / place).iterdir())) == len(rows), place
+    lines = read_csv(out / "marks.csv")
+    assert (
+        len(lines) == len({line["folder"] for line in lines}) == len(list((out / "report/students").iterdir())) == count
+    )
     for page in (*out.glob("report/*/*.html"), *out.glob("report/*.html")):
         check_page(page)
+    before = (out / "marks.csv").read_bytes()
+    report(out)
+    assert (out / "marks.csv").read_bytes() == before
     return found
 
 
@@ -120,7 +123,7 @@ def test_any_text_is_read_and_shown(tmp_path: Path, kind: str):
         assert found.files[TARGET] == (folder / one.student / TARGET).read_bytes(), found.notes
         assert len(found.content) == 64
         lessons = {"lesson04_gae": {**MARKS, "unloaded": {}}}
-        results.append(Grader(cast(Any, NoSandbox()), SECRET, "", {}).result(found, lessons, 0.0))
+        results.append(Grader(cast(Any, NoSandbox()), SECRET, {}).result(found, lessons, 0.0))
         assert (results[-1]["files"][0]["cut"] > 0) == (one.student == "many-lines")
     reported(put(tmp_path / "out", *results))
 
@@ -156,18 +159,20 @@ def test_a_text_is_decoded_as_python_does(tmp_path: Path):
     assert [[doubt.kind for doubt in read_submission(one).doubts] for one in find(folder)] == [[ENCODING], []]
 
 
-@pytest.mark.parametrize("system", ["folder", "Canvas", "Moodle", "repository", "Gradescope"])
+@pytest.mark.parametrize("system", ["folder", "Canvas", "Moodle", "GitHub", "Gradescope"])
 def test_any_name_is_in_every_report(tmp_path: Path, system: str):
-    form = {"Canvas": "{}_1_2{}_hw.zip", "Moodle": "{}_2{}_assignsubmission_file"}.get(system, "{}")
-    names = [form.format(name, number) for number, name in enumerate(NAMES.values())]
-    results = [result(name, system=system, exported=[name], aliases=[name]) for name in names]
+    """As the reader passes it on, and as a file that somebody has edited may have it."""
+    names = [printable(name) or "(no name)" for name in NAMES.values()]
+    names.append(NAMES["control"])
+    results = [
+        result(name, system=system, name=name, ids=[f"{number}@x.edu"])
+        for number, name in enumerate(dict.fromkeys(names))
+    ]
     out = put(tmp_path / "out", *results)
-    found = reported(out)
-    assert {sheet.student for sheet in found.sheets} == set(names)
-    assert len(read_csv(out / "canvas.csv")) == len(names) + 1 and len(read_csv(out / "moodle.csv")) == len(names)
-    if system == "Moodle":
-        with zipfile.ZipFile(out / "feedback/moodle.zip") as archive:
-            assert archive.testzip() is None and len(set(archive.namelist())) == len(names)
+    reported(out)
+    assert len(read_csv(out / "canvas.csv")) == len(results) + 1
+    if system == "Gradescope":
+        assert len(read_csv(out / "moodle.csv")) == len(results)
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
@@ -199,26 +204,25 @@ def test_the_grader_fails_at_one_and_marks_the_others(
     monkeypatch.setattr(batches.Grader, "grade", grade)
     folder = folder_of(dict.fromkeys(("ann", "Bob Roe", "cem"), SOURCE.encode()), tmp_path / "in")
     asked = Batch("bwrap", SECRET, 1, Limits(), everything())
-    rows = grade_folder(folder, tmp_path / "out", asked)
-    assert {row.student: row.status for row in rows} == {"ann": "graded", "Bob Roe": "grader-error", "cem": "graded"}
+    grade_folder(folder, tmp_path / "out", asked)
     assert "Bob Roe: grader error: RecursionError" in capsys.readouterr().err
-    found = write_reports(tmp_path / "out", rows)
-    assert {sheet.student: sheet.mark for sheet in found.sheets} == {"ann": 0, "Bob Roe": None, "cem": 0}
+    found = report(tmp_path / "out")
+    assert {mark.folder: mark.mark for mark in found.marks} == {"ann": 0, "Bob Roe": None, "cem": 0}
+    assert "no verdict" in (tmp_path / "out/report/index.html").read_text("utf-8")
 
 
 def test_a_page_that_cannot_be_written_is_named_and_the_others_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    write = pages.pages.write_student
+    write = pages.write_student
 
-    def fails(folder: Path, sheet: Any, title: str) -> Path:
-        if sheet.student == "bob":
+    def fails(folder: Path, mark: Any, title: str) -> Path:
+        if mark.folder == "bob":
             raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
-        return write(folder, sheet, title)
+        return write(folder, mark, title)
 
-    monkeypatch.setattr(pages.pages, "write_student", fails)
-    out = put(tmp_path, result("ann"), result("bob"), result("cem"))
-    found = write_reports(out, batch_rows(out))
-    assert len(list((out / "report/students").iterdir())) == 2
+    monkeypatch.setattr(pages, "write_student", fails)
+    found = report(put(tmp_path, result("ann"), result("bob"), result("cem")))
+    assert len(list((tmp_path / "report/students").iterdir())) == 2
     assert len(found.problems) == 1 and found.problems[0].startswith("bob: its page could not be written: Unicode")
-    assert "a report is missing" in (out / "report/index.html").read_text("utf-8")
+    assert "a report is missing" in (tmp_path / "report/index.html").read_text("utf-8")

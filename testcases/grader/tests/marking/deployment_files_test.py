@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testcases.grader.reports.formats import classroom, gradescope
+from testcases.grader.reports import classroom, gradescope
 from testcases.harness.catalog import ROOT
 
 READY = Path(__file__).parents[2] / "ready"

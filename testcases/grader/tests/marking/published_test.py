@@ -43,7 +43,7 @@ def test_published_formulas_earn_all_basic_points_in_make_check(bubblewrap: None
     ]
     assert lost and not basic.intersection(lost)
     for exercise in OWN:
-        assert found[exercise]["message"].startswith(RIGHT), found[exercise]["message"]
+        assert found[exercise]["told"].startswith(RIGHT), found[exercise]["told"]
 
 
 def test_pytest_says_that_the_formula_is_right(tmp_path: Path):

@@ -8,37 +8,49 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from testcases.grader.marking import Row
-from testcases.grader.reports import write_reports
-from testcases.grader.reports.marks import sheets
+from testcases.grader.intake import HandIn
+from testcases.grader.marking import Assignment, everything
+from testcases.grader.reports import Reports, people, write_reports
+from testcases.grader.reports.sheets import Sheet, sheet_of
 
-CAUSE = {"name": "dones_ignored", "why": "the carry crosses a done", "read": "The recursion"}
+CAUSE = "dones_ignored: the carry crosses a done"
 
 
-def exercise(score: int = 2, maximum: int = 2, status: str = "passed", **more: Any) -> dict[str, Any]:
-    test = {"id": "basic_test.py::test_x", "score": score, "max_score": maximum, "status": status}
-    found = {"score": score, "max_score": maximum, "status": status, "likely_cause": None, "message": ""}
-    return {**found, "told": more.get("message", ""), "tests": [test], **more}
+def exercise(score: int = 2, most: int = 2, status: str = "passed", **more: Any) -> dict[str, Any]:
+    """One of which the basic suite gives one point, and the advanced suite the rest."""
+    names, points = ("basic_test.py::test_x", "advanced_test.py::test_y"), (min(score, 1), max(score - 1, 0))
+    tests = [
+        {"id": name, "score": got, "max_score": most_of_it, "status": status}
+        for name, got, most_of_it in zip(names, points, (1, most - 1), strict=True)
+    ]
+    found = {"score": score, "max_score": most, "status": status, "causes": [], "read": "", "told": "", "tests": tests}
+    return {**found, **more}
 
 
 def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    exercises = exercises or {"td_errors": exercise(), "compute_gae": exercise(1, 4, "wrong", likely_cause=CAUSE)}
+    read = 'tutorial/lesson04_gae/README.md, "The recursion"'
+    wrong = exercise(1, 4, "wrong", causes=[CAUSE], read=read)
+    exercises = exercises or {"td_errors": exercise(), "compute_gae": wrong}
     score, maximum = (sum(one[key] for one in exercises.values()) for key in ("score", "max_score"))
     found = {
-        **{key: [] for key in ("aliases", "doubts", "changes", "files", "notes")},
-        **dict.fromkeys(("content", "suite"), ""),
+        **{key: [] for key in ("ids", "doubts", "files", "notes")},
+        **dict.fromkeys(("content", "code", "name", "folder"), ""),
         "student": student,
         "status": "graded",
         "system": "folder",
-        "exported": [student],
+        "late": False,
         "score": score,
         "max_score": maximum,
         "secret": "0123456789abcdef",
         "sandbox": "bwrap",
         "seconds": 1.5,
-        "lessons": {"lesson04_gae": {"score": score, "max_score": maximum, "exercises": exercises}},
+        "lessons": {"lesson04_gae": {"score": score, "max_score": maximum, "exercises": exercises, "suite": "s"}},
     }
     return {**found, **more}
+
+
+def sheet(data: dict[str, Any], asked: Assignment | None = None) -> Sheet:
+    return sheet_of(data, data["student"], asked or everything())
 
 
 def put(out: Path, *results: dict[str, Any]) -> Path:
@@ -48,27 +60,20 @@ def put(out: Path, *results: dict[str, Any]) -> Path:
     return out
 
 
-def batch_rows(out: Path) -> list[Row]:
-    """What the batch says of each results file."""
-    return [Row(path.stem, path.stem, 0, 0, "graded") for path in sorted((out / "results").glob("*.json"))]
-
-
-def report(out: Path, roster_file: Path | None = None, missing: float | None = None) -> list[Path]:
-    """All reports."""
-    return write_reports(out, batch_rows(out), roster_file, missing=missing).files
-
-
-def load_one(out: Path, data: dict[str, Any]) -> sheets.MarkSheet:
-    (sheet,) = sheets.load(put(out, data), batch_rows(out))
-    return sheet
+def report(out: Path, asked: Assignment | None = None, roster: Path | None = None, **more: Any) -> Reports:
+    """All reports of what is in `results/`."""
+    hand_ins = [HandIn(path.stem, path.stem) for path in sorted((out / "results").glob("*.json"))]
+    known = people.kept(out, roster)
+    people.keep(out, roster)
+    return write_reports(out, hand_ins, asked or everything(), known, **more)
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8"), newline="")))
+    return list(csv.DictReader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
 
 
 def grid(path: Path) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(path.read_bytes().decode("utf-8"), newline="")))
+    return list(csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")))
 
 
 class Page(HTMLParser):
@@ -102,7 +107,7 @@ class Page(HTMLParser):
 
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-LINK = r"#lesson-\d+|(\.\./)?(students|code)/[a-z0-9-]+\.html|\.\./index\.html"
+LINK = r"students/[a-z0-9-]+\.html"
 TAGS = set(
     "html head meta title style body main h1 h2 h3 p strong em code div span table tr td th a ul li svg rect pre "
     "details summary img bdi br".split()

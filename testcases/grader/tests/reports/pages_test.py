@@ -1,270 +1,225 @@
-"""Results as they are read back, classes of every size, and what a page tells whom."""
+"""Results as they are read back, and what a page tells whom."""
 
+import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from testcases.grader.marking import Row
-from testcases.grader.reports import write_reports
-from testcases.grader.reports.marks import sheets
-from testcases.grader.reports.pages import analysis, code, student_page
+from testcases.grader.reports.text import cell, clean, clean_lines, slug
 from testcases.grader.status import STATUSES
 from testcases.grader.tests.reports.data import (
     CAUSE,
-    batch_rows,
+    CONTROL,
     check_page,
     exercise,
     grid,
-    load_one,
     put,
     read_csv,
     report,
     result,
+    sheet,
 )
 from testcases.harness import named_cases
 
+EVIL = [
+    pytest.param("<script>alert(1)</script>", id="markup"),
+    pytest.param('"><img src=x onerror=alert(1)>', id="attribute"),
+    pytest.param("{{ 7 * 7 }}{% raw %}", id="template"),
+    pytest.param("</pre></title><!--", id="closes-the-tag"),
+    pytest.param('=HYPERLINK("http://x","y")', id="formula"),
+    pytest.param('x;=HYPERLINK(1);"=2', id="formula-after-a-semicolon"),
+    pytest.param("\t=1", id="tab"),
+    pytest.param("\u200b=1", id="formula-after-an-invisible-letter"),
+    pytest.param("\uff1d1+1", id="full-width-formula"),
+    pytest.param("../../etc/passwd", id="path"),
+    pytest.param("\x1b[2J\x1b]0;title\x07 \x9b31m", id="terminal"),
+    pytest.param("ann\u202egnp.exe\u2066", id="direction-override"),
+    pytest.param("a\ud800b\x00", id="half-a-character"),
+    pytest.param('a,b;"c"\nd\u2028e', id="separators"),
+    pytest.param("N" * 100_000, id="very-long"),
+    pytest.param("Points Possible", id="canvas-points-row"),
+]
+
+
+@pytest.mark.parametrize("text", EVIL)
+def test_hostile_text_is_harmless_in_every_report(tmp_path: Path, text: str):
+    assert not CONTROL.search(clean(text) + clean_lines(text)) and len(clean(text)) <= 200 and "\n" not in clean(text)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*-[0-9a-f]{8}", slug(text, text))
+    test = {"id": text, "score": 0, "max_score": 2, "status": "error"}
+    bad = exercise(0, 2, "error", told=text, causes=[text], read=text, tests=[test])
+    out = put(tmp_path, result(text, {text or "x": bad}, notes=[text], name=text, ids=[text]), result("bob"))
+    report(out)
+    for page in out.rglob("*.html"):
+        check_page(page)
+    for path in out.glob("*.csv"):
+        rows = grid(path)
+        assert len({len(row) for row in rows}) == 1
+        split = csv.reader(path.read_text("utf-8").splitlines(), delimiter=";")  # As Excel does in half of Europe.
+        for value in (value for row in (*rows, *split) for value in row):
+            assert not re.match(r"\s*[=+\-@\uff1d]", value), value
+            assert "\n" not in value and not CONTROL.search(value)
+    assert len(read_csv(out / "marks.csv")) == 2
+    assert sum("points possible" in row[0].strip().lower()[:15] for row in grid(out / "canvas.csv")) == 1
+
 
 @named_cases(
-    "text",
+    "value, shown",
     {
-        "empty": "",
-        "cut-off": "{",
-        "another-type": "[]",
-        "no-keys": "{}",
-        "nested": "[" * 100_000,
-        "nan": json.dumps(result(score=float("nan"))),
-        "negative": json.dumps(result(score=-1)),
-        "points-as-text": json.dumps(result(score="58")),
-        "points-as-bool": json.dumps(result(score=True)),
-        "more-than-there-are": json.dumps(result(score=99)),
-        "does-not-add-up": json.dumps(result(score=0)),
-        "student-is-a-list": json.dumps(result(student=["ann"])),
-        "lessons-is-a-list": json.dumps(result(lessons=[])),
-        "notes-is-a-text": json.dumps(result(notes="x")),
-        "not-utf-8": "\udcff",
+        "a-negative-number-stays-a-number": (-1.5, -1.5),
+        "none": (None, ""),
+        "a-sign-inside": ("a=b", "a=b"),
+        "minus-as-text": ("-1", "'-1"),
+        "after-a-hard-space": ("\u00a0=1", "'\u00a0=1"),
+        "tab": ("\tx", "' x"),
+        "after-a-control-character": ("\x01=1", "'?=1"),
+        "after-an-apostrophe": ("'=1", "''=1"),
+        "after-a-semicolon-and-a-quote": ('x; "@a', "x; \"'@a"),
+        "a-name": (
+            "Zo\u00eb \u674e\u96f7 \u0645\u06cc\u200c\u062e\u0648",
+            "Zo\u00eb \u674e\u96f7 \u0645\u06cc\u200c\u062e\u0648",
+        ),
     },
+)
+def test_cell(value: object, shown: object):
+    assert cell(value) == shown and type(cell(value)) is type(shown)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"student": "ann"}',
+        json.dumps(result(lessons=[])),
+        json.dumps(result(notes=3)),
+        json.dumps(result(student=["ann"])),
+        json.dumps(result(exercises={"td_errors": exercise(3, 2)})),
+        json.dumps(result(exercises={"td_errors": exercise(status="<script>")})),
+        "[" * 100_000,
+        "\udcff",
+    ],
+    ids=range(10),
 )
 def test_a_broken_results_file_is_a_grader_error_and_never_0_points(tmp_path: Path, text: str):
     out = put(tmp_path, result("ann"))
-    mine = text.replace('"student": "ann"', '"student": "bob"')
-    (out / "results" / "bob.json").write_text(mine, "utf-8", "surrogateescape")
+    (out / "results" / "bob.json").write_text(text, "utf-8", "surrogateescape")
     report(out)
-    ann, bob = read_csv(out / "gradebook.csv")
-    assert (ann["student"], ann["score"], ann["status"]) == ("ann", "3", "graded")
-    assert (bob["student"], bob["score"], bob["status"]) == ("bob", "", "grader-error")
-    assert "grade again" in bob["notes"]
+    ann, bob = read_csv(out / "marks.csv")
+    assert (ann["folder"], ann["points"], ann["flags"]) == ("ann", "3", "")
+    assert (bob["folder"], bob["points"], bob["flags"]) == ("bob", "", "grader-error")
+    assert "grade again" in (out / "report/index.html").read_text("utf-8")
     assert "bob" not in (out / "canvas.csv").read_text("utf-8")
-    assert "bob" not in (out / "moodle.csv").read_text("utf-8")
 
 
-def test_a_submission_whose_results_are_lost_has_a_row_and_an_old_result_has_none(tmp_path: Path):
-    out = put(tmp_path, result("ann"), result("of the batch before"))
-    rows = [Row("ann", "r0000", 3, 6, "graded"), Row("=1+1", "_1_1", 3, 6, "graded")]
-    write_reports(out, rows)
-    lost, ann = read_csv(out / "gradebook.csv")
-    assert (lost["student"], lost["score"], lost["status"]) == ("'=1+1", "", "grader-error")
-    assert (ann["student"], ann["score"], ann["status"]) == ("ann", "3", "graded")
-    assert len(grid(out / "canvas.csv")) == 3 and len(list((out / "report" / "students").iterdir())) == 2
-
-
-def test_an_unknown_status_is_a_grader_error(tmp_path: Path):
-    sheet = load_one(tmp_path, result(exercises={"td_errors": exercise(0, 2, "<script>")}))
-    assert sheet.status == "grader-error" and "<script>" in sheet.notes[0]
-
-
-def test_every_status_is_shown_in_words(tmp_path: Path):
-    exercises = {f"e{i}": exercise(0, 2, status) for i, status in enumerate(STATUSES[1:])}
-    out = put(tmp_path, result(exercises=exercises))
+def test_every_status_is_shown_in_words_and_no_verdict_is_no_mark(tmp_path: Path):
+    out = put(tmp_path, result(exercises={f"e{i}": exercise(0, 2, status) for i, status in enumerate(STATUSES[1:])}))
     report(out)
     text = check_page(next((out / "report" / "students").iterdir())).text
     for words in ("wrong answer", "too slow", "crashed", "tampering suspected", "no verdict", "waits for another"):
         assert words in text
-    (row,) = read_csv(out / "gradebook.csv")
-    assert row["status"] == "grader-error" and "tamper-suspected in 1 exercise" in row["flags"]
-    assert len(grid(out / "canvas.csv")) == 2 and len(grid(out / "moodle.csv")) == 1
+    (row,) = read_csv(out / "marks.csv")
+    assert row["points"] == "" and "tamper-suspected in 1 exercise" in row["flags"]
+    assert not (out / "canvas.csv").exists() and not (out / "moodle.csv").exists()
 
 
-def test_empty_and_unsandboxed_submissions_are_told_apart(tmp_path: Path):
+def test_what_was_not_graded_is_no_0_and_says_why(tmp_path: Path):
     missing = {"td_errors": exercise(0, 2, "missing")}
-    ann, bob = result("ann", missing, status="empty"), result("bob", sandbox="none")
-    out = put(tmp_path, ann, bob, result("eve", missing, notes=["broken"], status="unreadable"))
-    report(out)
-    ann, bob, eve = read_csv(out / "gradebook.csv")
-    assert (ann["status"], bob["status"], eve["status"]) == ("empty", "graded", "unreadable")
-    assert (ann["flags"], bob["flags"]) == ("", "NOT SANDBOXED")
-    for sheet in sheets.load(out, batch_rows(out)):
-        place = out / "report" / "students" / f"{sheet.page}.html"
-        assert ("NOT SANDBOXED" in check_page(place).text) == (sheet.student == "bob")
-    assert "NOT SANDBOXED" in check_page(out / "report" / "index.html").text
-    assert "NOT SANDBOXED" in (out / "moodle.csv").read_text("utf-8")
+    bob, eve = result("bob", sandbox="none"), result("eve", missing, notes=["<broken>"], status="unreadable")
+    report(put(tmp_path, result("ann", missing, status="empty"), bob, eve))
+    rows = read_csv(tmp_path / "marks.csv")
+    assert [(row["points"], row["flags"]) for row in rows] == [
+        ("", "empty"),
+        ("3", "NOT SANDBOXED"),
+        ("", "unreadable"),
+    ]
+    pages = {path.stem[:3]: check_page(path).text for path in (tmp_path / "report/students").iterdir()}
+    assert [name for name, text in pages.items() if "NOT SANDBOXED" in text] == ["bob"]
+    assert "cannot be read" in pages["eve"] and "<broken>" in pages["eve"] and "td_errors" not in pages["eve"]
+    assert "NOT SANDBOXED" in check_page(tmp_path / "report/index.html").text
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_no_class_and_a_class_of_one(tmp_path: Path, count: int):
-    out = put(tmp_path, *[result()] * count)
-    report(out)
-    assert len(read_csv(out / "gradebook.csv")) == count
-    assert len(grid(out / "canvas.csv")) == 2 + count
-    page = check_page(out / "report" / "index.html")
-    assert ("There is nothing here yet" in page.text) == (count == 0)
-
-
-def test_names_that_differ_in_case_only_stay_apart(tmp_path: Path):
-    out = put(tmp_path, result("Ann"), result("ann", {"td_errors": exercise(0, 6, "wrong")}), result("ANN"))
-    report(out)
-    assert sorted((row["student"], row["score"]) for row in read_csv(out / "gradebook.csv")) == [
-        ("ANN", "3"),
-        ("Ann", "3"),
-        ("ann", "0"),
-    ]
-    assert len({path.name.lower() for path in (out / "report" / "students").iterdir()}) == 3
-
-
-def test_a_large_class_has_a_row_and_a_page_each(tmp_path: Path):
-    out = put(tmp_path, *(result(f"student {i}") for i in range(100)))
-    report(out)
-    assert len(list((out / "report" / "students").iterdir())) == 100
-    assert len(grid(out / "gradebook.csv")) == 101
+    report(put(tmp_path, *[result()] * count))
+    assert len(read_csv(tmp_path / "marks.csv")) == count
+    assert ("There is nothing here yet" in check_page(tmp_path / "report/index.html").text) == (count == 0)
 
 
 def test_two_runs_write_the_same_and_remove_what_is_old(tmp_path: Path):
     out = put(tmp_path, result("ann"), result("bob"))
-    (out / "report").mkdir()
+    report(out)
     (out / "report" / "mine.txt").write_text("keep")
-
-    def files() -> dict[str, bytes]:
-        return {str(path): path.read_bytes() for path in out.rglob("*") if path.is_file()}
-
+    first = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     report(out)
-    first = files()
-    report(out)
-    assert files() == first
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == first
     (out / "results" / "r0001.json").unlink()
     report(out)
-    assert len(list((out / "report" / "students").iterdir())) == 1
-    assert (out / "report" / "mine.txt").exists()
+    assert len(list((out / "report" / "students").iterdir())) == 1 and (out / "report" / "mine.txt").exists()
 
 
-def test_a_student_page_tells_points_cause_and_reading_and_no_other_student(tmp_path: Path):
-    out = put(tmp_path, result("ann"), result("bob"))
-    report(out)
-    (ann,) = (out / "report" / "students").glob("ann-*")
+FILES = [{"path": "lesson04_gae/gae.py", "text": 'def f():\n    return "<b>"\n', "cut": 0}]
+
+
+def test_a_student_page_has_points_cause_reading_code_and_no_other_student(tmp_path: Path):
+    files = [*FILES, {"path": "lesson04_gae/util.py", "text": "there = 1", "cut": 7_000}]
+    report(put(tmp_path, result("ann", files=files), result("bob")))
+    (ann,) = (tmp_path / "report" / "students").glob("ann-*")
     text = " ".join(check_page(ann).text.split())
-    assert "3 / 6 points, 50%" in text
-    assert "Go on here: compute_gae" in text and CAUSE["why"] in text and CAUSE["read"] in text
-    assert "bob" not in text and "index.html" not in ann.read_text("utf-8")
+    assert "3 / 6 points" in text and "1 / 4 formula 1 / 1, safety 0 / 3" in text
+    assert "Go on here: compute_gae" in text and text.count(CAUSE) == 2 and "The recursion" in text
+    assert 'return "<b>"' in text and "there = 1" in text and "7,000 more letters" in text
+    assert "files of its own, which were graded too: lesson04_gae/util.py" in text
+    assert "bob" not in text and "index.html" not in ann.read_text("utf-8") and "0123456789abcdef" not in text
 
 
 def test_a_repaired_suspect_tells_the_story_of_the_real_bug_and_another_does_not(tmp_path: Path):
     data = result(exercises={"bounded_error": exercise(), "credit_packed": exercise(0, 2, "wrong")})
     data["lessons"] = {"lesson10_bug_hunt": next(iter(data["lessons"].values()))}
-    page = student_page(load_one(tmp_path, data))
+    report(put(tmp_path, data))
+    page = next((tmp_path / "report/students").iterdir()).read_text("utf-8")
     assert "The real bug, ray-project/ray#2233" in page and "ROLL#447" not in page
 
 
-def test_a_student_page_does_not_tell_the_secret_or_the_cause_twice(tmp_path: Path):
-    message = f"expected [1]\ngot [2]\nLikely cause: dones_ignored: {CAUSE['why']}\nHint: make hint"
-    wrong = exercise(0, 2, "wrong", message=message, likely_cause=CAUSE, told="expected [1]\ngot [2]")
-    report(put(tmp_path, result(exercises={"a": wrong, "b": wrong}, secret="987654321")))
-    (path,) = (tmp_path / "report" / "students").iterdir()
-    text = check_page(path).text
-    assert text.count("got [2]") == 2 and text.count(CAUSE["why"]) == 3 and "987654321" not in text
-
-
-def test_the_page_of_what_cannot_be_read_says_why_and_nothing_else(tmp_path: Path):
-    missing = {"td_errors": exercise(0, 2, "missing", message="there is no file")}
-    report(put(tmp_path, result("ann", missing, notes=["<broken> archive"], status="unreadable")))
-    (path,) = (tmp_path / "report" / "students").iterdir()
-    text = check_page(path).text
-    assert "cannot be read" in text and "<broken> archive" in text and "td_errors" not in text
-
-
 def test_a_lesson_that_nobody_touched_is_one_line(tmp_path: Path):
-    exercises = {f"e{i}": exercise(0, 2, "missing", message="no gae.py; there is <Gae>.py") for i in range(3)}
-    out = put(tmp_path, result(exercises=exercises), result("bob", {**exercises, "e0": exercise(0, 2, "not-started")}))
-    report(out)
-    for student, times in (("ann", 1), ("bob", 2)):
-        (path,) = (out / "report" / "students").glob(f"{student}-*")
-        page = check_page(path)
-        assert page.text.count("there is <Gae>.py") == times and "e0" in page.text and "e2" in page.text
+    exercises = {f"e{i}": exercise(0, 2, "missing", told="no gae.py; there is <Gae>.py") for i in range(3)}
+    report(put(tmp_path, result(exercises=exercises)))
+    text = check_page(next((tmp_path / "report/students").iterdir())).text
+    assert text.count("there is <Gae>.py") == 1 and "e0" in text and "e2" in text
 
 
-def test_the_class_page_counts_passes_and_mistakes(tmp_path: Path):
+def test_the_class_page_counts_passes_and_every_cause_that_students_heard(tmp_path: Path):
     late = {"td_errors": exercise(0, 2, "not-started"), "compute_gae": exercise(0, 4, "grader-error")}
-    out = put(tmp_path, result("ann"), result("bob"), result("eve", late))
-    report(out)
-    text = " ".join(check_page(out / "report" / "index.html").text.split())
-    assert "td_errors 2 (67%)100% 67%" in text  # of all, of those who tried
+    two = {"td_errors": exercise(0, 2, "wrong", causes=["gamma is 1.", "And: the last value is lost."])}
+    report(put(tmp_path, result("ann"), result("bob"), result("eve", late), result("cem", two)))
+    text = " ".join(check_page(tmp_path / "report" / "index.html").text.split())
+    assert "td_errors 2 (50%)67% 50%" in text  # of all, of those who tried
     assert "compute_gae 0 (0%)0% 25%" in text  # the one without a verdict is no failure
-    assert "2lesson04_gae compute_gaedones_ignored" in text
-
-
-CODE = """import torch
-
-
-def td_errors(rewards):
-    return (
-        rewards
-    )
-
-
-class Row:
-    def compute_gae(self):
-        pass
-
-
-def compute_gae(rewards):
-    return "<b>"
-"""
-
-
-def test_a_page_shows_the_code_that_was_graded_and_where_it_failed(tmp_path: Path):
-    files = [{"path": "lesson04_gae/gae.py", "text": CODE, "cut": 0}]
-    exercises = {"td_errors": exercise(0, 2, "wrong"), "compute_gae": exercise(2, 2)}
-    sheet = load_one(tmp_path, result("ann", exercises, files=files))
-    (listing,) = code.listings(sheet)
-    assert [line.number for line in listing.lines if line.failed] == [4, 5, 6, 7]
-    assert [(line.number, line.told) for line in listing.lines if line.told] == [(4, "td_errors: wrong")]
-    report(tmp_path)
-    (page,) = (tmp_path / "report/students").glob("*.html")
-    (beside,) = (tmp_path / "report/code").glob("*.html")
-    text, both = page.read_text("utf-8"), beside.read_text("utf-8")
-    assert "The code that was graded" in text and "&#34;&lt;b&gt;&#34;" in text and "td_errors: wrong" in text
-    assert "The course" in both and "# region solution" in both and "# region solution" not in text
-    check_page(page)
-    check_page(beside)
-    (whole,) = (tmp_path / "code").rglob("*.py")
-    assert whole.read_text("utf-8") == CODE and whole.parts[-2:] == ("lesson04_gae", "gae.py")
+    assert f"2lesson04_gae compute_gae{CAUSE}" in text
+    assert "1lesson04_gae td_errorsAnd: the last value is lost." in text and "td_errorsgamma is 1." in text
 
 
 def test_no_file_of_a_submission_is_written_outside_of_its_folder(tmp_path: Path):
-    files = [
-        {"path": path, "text": "x", "cut": 0} for path in ("../../a.py", "/tmp/lesson04_b.py", "lesson04_gae/c.py")
-    ]
-    report(put(tmp_path, result("ann", files=files)))
+    paths = ("../../a.py", "/tmp/lesson04_b.py", "lesson04_gae/c.py")
+    report(put(tmp_path, result("ann", files=[{"path": path, "text": "x", "cut": 0} for path in paths])))
     assert [path.name for path in tmp_path.rglob("*.py")] == ["c.py"] and not Path("/tmp/lesson04_b.py").exists()
 
 
-@pytest.mark.parametrize("name", ["nothing", "Row.nothing", "Row.compute_gae"])
-def test_an_exercise_is_found_in_any_text(name: str):
-    rows = code._rows(CODE.splitlines(), name)
-    assert list(rows) == ([10, 11] if name == "Row.compute_gae" else [])
-
-
 def test_who_needs_a_look_comes_by_urgency_and_nobody_else(tmp_path: Path):
-    doubt = {"kind": "a second copy", "text": "graded hw1; hw2 has another gae.py"}
-    failed = {"td_errors": exercise(0, 2, "grader-error")}
-    sound = {"td_errors": exercise()}
-    put(tmp_path, result("ann", sound), result("bob", sound, doubts=[doubt]), result("cem", failed))
-    put(tmp_path / "more", result("dan", {}, status="empty", lessons={}, score=0, max_score=0))
-    found = [one for out in (tmp_path, tmp_path / "more") for one in sheets.load(out, batch_rows(out))]
-    told = analysis.looks(found, {found[0].page: "no line"}, ["overrides.csv, line 2: not applied"])
-    assert [(look.kind, look.name) for look in told] == [
-        ("no verdict", "cem"),
-        ("not graded", "dan"),
-        ("a second copy", "bob"),
-        ("whose is it?", "ann"),
-        ("an override is not applied", ""),
-    ]
-    assert told[2].why.endswith("(remove what does not count, and run again)")
+    doubts = [{"kind": kind, "text": "why"} for kind in ("an older attempt", "does not load", "a second copy")]
+    killed = {"td_errors": exercise(0, 2, "timeout"), "gae_ends": exercise(0, 2, "tamper-suspected")}
+    report(
+        put(
+            tmp_path,
+            result("ann", {"td_errors": exercise()}),
+            result("bob", doubts=doubts),
+            result("cem", {"td_errors": exercise(0, 2, "grader-error")}),
+            result("dan", {}, status="empty", lessons={}),
+            result("eve", killed),
+        )
+    )
+    page = check_page(tmp_path / "report/index.html").text.partition("Mistakes by")[0].split()
+    order = [word for word in " ".join(page).partition("why")[2].split() if word in ("ann", "bob", "cem", "dan", "eve")]
+    assert order == ["cem", "eve", "bob", "dan", "eve", "bob", "bob"]
+    assert sheet(result(late=True)).flags == ("late",)

@@ -11,29 +11,10 @@ import pytest
 
 from testcases.grader.intake import course_files, find, from_folder, read_submission
 from testcases.grader.marking import Grader, asked_for, secret_of
-from testcases.grader.reports.marks import overrides
 from testcases.grader.sandbox import Limits, cleanup, staging
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
 from testcases.grader.status import NOT_STARTED
 from testcases.harness.catalog import TUTORIAL, lesson_names
-
-
-def test_an_apostrophe_is_no_way_to_the_mark_of_another(tmp_path: Path):
-    rows = ["student,score", "'ann,1", "'=ann,2", "=ann,3"]
-    (tmp_path / overrides.FILE).write_text("\n".join(rows), "utf-8")
-    with pytest.raises(ValueError, match="line 4: '=ann' has a score in line 3"):
-        overrides.read(tmp_path, ["lesson04_gae.td_errors"])
-    (tmp_path / overrides.FILE).write_text("\n".join(rows[:3]), "utf-8")
-    assert [one.student for one in overrides.read(tmp_path, ["lesson04_gae.td_errors"])] == ["'ann", "=ann"]
-
-
-def test_a_name_of_several_lines_tells_nothing_but_a_name(tmp_path: Path):
-    (tmp_path / "submission_1").mkdir()
-    lines = ["---", "submission_1:", "  :submitters:", "  - :name: |-", "      Bo", "      :email: ann@x.edu"]
-    lines += ["      - :name: Ann", "    :email: bo@x.edu", "  :created_at: 2026-11-01 10:00:00 Z"]
-    (tmp_path / "submission_metadata.yml").write_text("\n".join(lines), "utf-8")
-    (one,) = find(tmp_path)
-    assert one.aliases == ("bo@x.edu", "submission_1") and "Ann" not in one.student
 
 
 def test_names_in_two_cases_and_twice(tmp_path: Path, recwarn: pytest.WarningsRecorder):
@@ -99,7 +80,7 @@ def test_what_was_handed_out_earns_nothing():
     submission = from_folder(TUTORIAL, "unstarted")
     assert {path: submission.files[path] for path in course_files()} == staging.untouched()
     box: Any = SimpleNamespace(kind="bwrap", limits=Limits(), begin=lambda: None)
-    grader = Grader(box, secret_of("s"), "", staging.untouched(), asked_for(lessons="4").exercises)
+    grader = Grader(box, secret_of("s"), staging.untouched(), asked_for(lessons="4").exercises)
     result = grader.grade(submission)
     found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
     assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"]

@@ -8,7 +8,6 @@ import re
 import unicodedata
 
 MAX_LINE = 200
-MAX_CELL = 2_000
 FORMULA = "=+-@|%\uff1d\uff0b\uff0d\uff20"
 """What a spreadsheet takes for the start of a formula or a command, the first four in full width, too."""
 INNER = re.compile(rf"([;,\t|][\s\"]*)(?=[{re.escape(FORMULA)}])")
@@ -45,11 +44,25 @@ def cell(value: object) -> str | int | float:
         return ""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
-    raw = str(value)
-    text = INNER.sub(r"\1'", clean(raw, MAX_CELL))
+    return ("'" if _is_formula(str(value)) else "") + INNER.sub(r"\1'", clean(value, 2_000))
+
+
+def guarded(text: str) -> str:
+    """A text as it is, with a mark before it where a spreadsheet would take it for a formula."""
+    return f"'{text}" if _is_formula(text) else text
+
+
+def unguarded(text: str) -> str:
+    """Without the mark that `guarded` puts, and with every other apostrophe."""
+    return text[1:] if text[:1] == "'" and _is_formula(text) else text
+
+
+def _is_formula(text: str) -> bool:
+    """Or would be one without an apostrophe before it: so `guarded` has a way back."""
+    text = text.lstrip("'")
     # A spreadsheet skips what it does not show: spaces, and characters that `clean` has replaced.
-    start = next((letter for letter in raw if not letter.isspace() and not _hidden(letter)), "")
-    return "'" + text if (start and start in FORMULA) or raw[:1] in ("\t", "\r", "\n") else text
+    start = next((letter for letter in text if not letter.isspace() and not _hidden(letter)), "")
+    return bool(start and start in FORMULA) or text.startswith(("\t", "\r", "\n"))
 
 
 def slug(text: str, key: str) -> str:

@@ -10,29 +10,29 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.reports.formats import classroom, gradescope
-from testcases.grader.reports.marks import sheets
-from testcases.grader.tests.reports.data import CAUSE, exercise, load_one, put, result
+from testcases.grader.reports import classroom, gradescope
+from testcases.grader.reports.sheets import Sheet
+from testcases.grader.tests.reports.data import CAUSE, exercise, put, result, sheet
 from testcases.grader.tests.running import LONGEST
 
 
-def test_gradescope_fields(tmp_path: Path):
-    data = gradescope.results(load_one(tmp_path, result()))
+def test_gradescope_fields():
+    data = gradescope.results(sheet(result()))
     assert data["score"] == 3 and type(data["execution_time"]) is float
     assert [(t["number"], t["score"], t["max_score"], t["status"]) for t in data["tests"]] == [
         ("1.1", 2, 2, "passed"),
         ("1.2", 1, 4, "failed"),
     ]
-    assert CAUSE["why"] in data["tests"][1]["output"] and data["tests"][1]["tags"] == ["wrong"]
+    assert CAUSE in data["tests"][1]["output"] and data["tests"][1]["tags"] == ["wrong"]
     for key in ("output_format", "test_output_format", "test_name_format"):
         assert data[key] == "text"
     assert data["visibility"] == "visible" and data["stdout_visibility"] == "hidden"
 
 
-def test_gradescope_gets_no_score_without_a_verdict(tmp_path: Path):
-    mixed = load_one(tmp_path, result(exercises={"a": exercise(), "td_errors": exercise(0, 2, "grader-error")}))
-    for sheet in (sheets.MarkSheet("ann", "ann"), mixed):
-        data = gradescope.results(sheet)
+def test_gradescope_gets_no_score_without_a_verdict():
+    mixed = sheet(result(exercises={"a": exercise(), "td_errors": exercise(0, 2, "grader-error")}))
+    for one in (Sheet("ann", "ann"), mixed):
+        data = gradescope.results(one)
         assert "score" not in data and data["tests"] == [] and "GRADER ERROR" in data["output"]
 
 
@@ -44,7 +44,7 @@ def test_the_autograder_zip(tmp_path: Path):
             info = archive.getinfo(name)
             assert info.create_system == 3 and stat.S_IMODE(info.external_attr >> 16) & 0o111 == 0o111
             assert archive.read(name).startswith(b"#!/usr/bin/env bash\n") and b"\r" not in archive.read(name)
-        assert "course/Makefile" in names and "course/testcases/grader/reports/pages/templates/base.html" in names
+        assert "course/Makefile" in names and "course/testcases/grader/reports/templates/base.html" in names
         assert not [name for name in names if "__pycache__" in name or ".venv" in name or ".git/" in name]
     assert path.read_bytes() == gradescope.make_autograder_zip(tmp_path / "again.zip").read_bytes()
 
@@ -103,7 +103,7 @@ def test_classroom_workflow_runs_make_check(capsys: pytest.CaptureFixture[str]):
 def test_classroom_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     import base64
 
-    bad = exercise(1, 4, "wrong", message="::error::x\n##[group]\n" + "y" * 1000)
+    bad = exercise(1, 4, "wrong", told="::error::x\n##[group]\n" + "y" * 1000)
     out = put(tmp_path, result(exercises={"td_errors": exercise(), "compute_gae": bad}, notes=["::set-env name=x::y"]))
     target = tmp_path / "output"
     target.touch()

@@ -1,7 +1,7 @@
 """Gradescope: `results.json`, and the autograder zip to upload.
 
-python -m testcases.grader.reports.formats.gradescope zip PATH             write the autograder zip
-python -m testcases.grader.reports.formats.gradescope results OUT TARGET   what the zip calls after grading
+python -m testcases.grader.reports.gradescope zip PATH             write the autograder zip
+python -m testcases.grader.reports.gradescope results OUT TARGET   what the zip calls after grading
 """
 
 import argparse
@@ -14,59 +14,25 @@ from typing import Any
 
 from ppo_by_hand.core.files import write_json
 
-from ...marking import Assignment, asked_for, everything, from_file
-from ...status import PASSED
-from ..marks import ExerciseMarks, MarkSheet, adjustments, only, points
+from ..marking import Assignment, asked_for, everything, from_file
+from ..status import GRADER, PASSED
+from .sheets import Exercise, Points, Sheet, number, only
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE")
 CARRIED = (*FILES, "ppo_by_hand", "solutions", "testcases", "tiny_models")
 
-SETUP = """\
-#!/usr/bin/env bash
-# Builds the image, once: the only moment with a network. Python is 3.11 or newer; Ubuntu 22.04 has it beside its own.
-# PyPI's torch brings two gigabytes of CUDA: name PyTorch's CPU index in PIP_EXTRA_INDEX_URL here to save them.
-set -euo pipefail
-export DEBIAN_FRONTEND=noninteractive
-apt-get update
-apt-get install -y --no-install-recommends bubblewrap make python3 python3-venv
-python=python3
-if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
-  apt-get install -y --no-install-recommends python3.11 python3.11-venv
-  python=python3.11
-fi
-# The Python of the course lies apart from the solutions, which nobody but root can read.
-make -C /autograder/source/course setup PYTHON="$python" VENV=/autograder/venv
-chmod -R go-rwx /autograder/source
-"""
-
-RUN = """\
-#!/usr/bin/env bash
-# Grades one submission, without a network. results.json is there whatever the submission does.
-chmod -R go-rwx /autograder/source /autograder/results
-cd /autograder/source/course || exit 1
-work=$(mktemp -d)
-mkdir "$work/in"
-cp -a /autograder/submission "$work/in/submission"
-grade() {
-  # The secret is made anew in each run: nothing is gained by handing in the answers of the last one.
-  /autograder/venv/bin/python -m testcases.grader "$work/in" --out "$work/out" --jobs 1 \
-    --assignment assignment.toml "$@"
-}
-grade
-# 2: bubblewrap may make no namespaces in this container. The marks then say NOT SANDBOXED.
-if [ $? = 2 ]; then grade --sandbox none; fi
-/autograder/venv/bin/python -m testcases.grader.reports.formats.gradescope results \\
-  "$work/out" /autograder/results/results.json
-"""
+READY = ROOT / "testcases" / "grader" / "ready" / "gradescope"
+SETUP, RUN = ((READY / name).read_text("utf-8") for name in ("setup.sh", "run_autograder"))
 
 
-def results(sheet: MarkSheet) -> dict[str, Any]:
+def results(sheet: Sheet) -> dict[str, Any]:
     """What `results.json` holds: one test for each exercise.
 
     Where the grader failed there is no score at all, not even of a test: Gradescope then tells that the autograder
     failed, and gives no 0.
     """
+    is_final = sheet.status != GRADER
     found: dict[str, Any] = {
         "execution_time": float(sheet.seconds),
         "output": _summary(sheet),
@@ -80,14 +46,10 @@ def results(sheet: MarkSheet) -> dict[str, Any]:
             _test(exercise, f"{i}.{j}")
             for i, lesson in enumerate(sheet.lessons, start=1)
             for j, exercise in enumerate(lesson.exercises, start=1)
-            if sheet.final
+            if is_final
         ],
     }
-    return {**found, "score": sheet.score} if sheet.final else found
-
-
-def write(folder: Path, sheet: MarkSheet) -> Path:
-    return write_json(folder / f"{sheet.page}.json", results(sheet))
+    return {**found, "score": sheet.all_points.score} if is_final else found
 
 
 def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Path:
@@ -117,32 +79,34 @@ def toml_of(assignment: Assignment) -> str:
     return "\n".join([*lines, *(f"{json.dumps(name)} = {weight}" for name, weight in weights.items())]) + "\n"
 
 
-def _test(exercise: ExerciseMarks, number: str) -> dict[str, Any]:
-    lines = [f"status: {exercise.status}"]
-    cause = exercise.likely_cause
-    if cause:
-        lines.append(f"likely cause: {cause.told}")
-        lines += [f"read: {cause.read} (README.md of {exercise.lesson})"] if cause.read else []
-    if exercise.told:
-        lines += ["", exercise.told]
+def _test(exercise: Exercise, number: str) -> dict[str, Any]:
+    parts = (("formula", exercise.formula), ("safety", exercise.safety))
+    lines = [f"status: {exercise.status} ({', '.join(f'{name} {_of(part)}' for name, part in parts if part.most)})"]
+    lines += [f"likely cause: {cause}" for cause in exercise.causes]
+    lines += [f"read: {exercise.read}"] if exercise.read else []
+    lines += ["", exercise.told] if exercise.told else []
     return {
         "name": f"{exercise.lesson} {exercise.name}",
         "number": number,
-        "score": round(exercise.score, 4),
-        "max_score": round(exercise.max_score, 4),
+        "score": round(exercise.points.score, 4),
+        "max_score": round(exercise.points.most, 4),
         "status": "passed" if exercise.status == PASSED else "failed",
         "output": "\n".join(lines),
         "tags": [exercise.status],
         "visibility": "visible",
-        "extra_data": {"status": exercise.status, "likely_cause": cause.name if cause else None},
+        "extra_data": {"status": exercise.status, "likely_causes": list(exercise.causes)},
     }
 
 
-def _summary(sheet: MarkSheet) -> str:
+def _of(points: Points) -> str:
+    return f"{number(points.score)}/{number(points.most)}"
+
+
+def _summary(sheet: Sheet) -> str:
     lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
-    if sheet.final:
-        lines = [f"{points(sheet.score or 0)} of {points(sheet.max_score or 0)} points"]
-    lines += [*sheet.comments, *sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
+    if sheet.status != GRADER:
+        lines = [f"{number(sheet.all_points.score)} of {number(sheet.all_points.most)} points"]
+    lines += [*sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
     return "\n".join(lines)
 
 
@@ -174,8 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.command == "results":
         carried = ROOT / "assignment.toml"
         asked = from_file(carried) if carried.exists() else everything()
-        adjusted = adjustments.apply(adjustments.Class([only(options.out)]), asked)
-        write_json(options.target, results(adjusted.sheets[0]))
+        write_json(options.target, results(only(options.out, asked)))
         return
     try:
         asked = asked_for(options.assignment, options.lessons, options.points)

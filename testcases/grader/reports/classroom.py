@@ -1,7 +1,7 @@
 """GitHub Classroom: the workflow file, and the step that hands its points over.
 
-python -m testcases.grader.reports.formats.classroom workflow > .github/workflows/classroom.yml
-python -m testcases.grader.reports.formats.classroom points OUT     what the workflow calls after `make check`
+python -m testcases.grader.reports.classroom workflow > .github/workflows/classroom.yml
+python -m testcases.grader.reports.classroom points OUT     what the workflow calls after `make check`
 """
 
 import argparse
@@ -14,24 +14,24 @@ from typing import Any
 
 from testcases.harness.catalog import ROOT, TESTCASES
 
-from ...marking import everything, from_file
-from ...status import GRADER, PASSED
-from ..marks import MarkSheet, adjustments, clean, clean_lines, only
-from ..marks import points as points_of
+from ..marking import everything, from_file
+from ..status import GRADER, PASSED
+from .sheets import Sheet, number, only
+from .text import clean, clean_lines
 
 MAX_OUTPUT = 500
 
 WORKFLOW = (TESTCASES / "grader" / "ready" / "github-classroom.yml").read_text("utf-8")
 
 
-def points(sheet: MarkSheet) -> dict[str, Any]:
+def points(sheet: Sheet) -> dict[str, Any]:
     """The reporter's version 3: one test for each exercise. Without a verdict the status is "error", not 0 points."""
     tests = [
         {
             "name": f"{exercise.lesson} {exercise.name}",
             "status": {PASSED: "pass", GRADER: "error"}.get(exercise.status, "fail"),
-            "score": round(exercise.score, 2),
-            "message": exercise.status + (f": {exercise.likely_cause.told}" if exercise.likely_cause else ""),
+            "score": round(exercise.points.score, 2),
+            "message": _quiet(": ".join([exercise.status, *exercise.causes[:1]])),
             "output": _quiet(exercise.told)[:MAX_OUTPUT],
             "test_code": "",
             "task_id": 0,
@@ -41,23 +41,24 @@ def points(sheet: MarkSheet) -> dict[str, Any]:
         }
         for exercise in sheet.exercises
     ]
-    status = "error" if not sheet.final else "pass" if sheet.score == sheet.max_score else "fail"
-    return {"version": 3, "status": status, "max_score": sheet.max_score or 0, "tests": tests}
+    all_points = sheet.all_points
+    status = "error" if sheet.status == GRADER else "pass" if all_points.score == all_points.most else "fail"
+    return {"version": 3, "status": status, "max_score": all_points.most, "tests": tests}
 
 
 def write_output(out: Path, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
-    asked = from_file(ROOT / "assignment.toml") if (ROOT / "assignment.toml").exists() else everything()
-    sheet = adjustments.apply(adjustments.Class([only(out)]), asked).sheets[0]
+    carried = ROOT / "assignment.toml"
+    sheet = only(out, from_file(carried) if carried.exists() else everything())
     for exercise in sheet.exercises:
-        score = f"{points_of(exercise.score):>5}/{points_of(exercise.max_score):<5}"
+        score = f"{number(exercise.points.score):>5}/{number(exercise.points.most):<5}"
         print(f"| {score} {exercise.status:17}{exercise.lesson} {exercise.name}")
     for note in (*sheet.flags, *sheet.notes):
         print(f"| {_quiet(note)}")
     text = json.dumps(points(sheet))
     with target.open("a", encoding="utf-8") as file:
         file.write(f"result={base64.b64encode(text.encode()).decode()}\n")
-    return int(not sheet.final)
+    return int(sheet.status == GRADER)
 
 
 def _quiet(text: str) -> str:

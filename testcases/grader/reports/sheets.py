@@ -1,0 +1,231 @@
+"""The results of a batch, read back from OUT/results/*.json (see ../schema.md), on the scale of the assignment.
+
+Whatever is in a file, reading it gives a sheet: one that is not as the schema says is a grader-error without points.
+All text in a sheet is safe to show, but for `folder`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..intake import Doubt
+from ..marking import Assignment
+from ..status import GRADED, GRADER, LATE, MISSING, NOT_STARTED, STATUSES, TAMPER, UNSAFE
+from .text import clean, clean_lines, slug
+
+MAX_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True)
+class Points:
+    """So many of so many."""
+
+    score: float = 0.0
+    most: float = 0.0
+
+    def __add__(self, other: Points) -> Points:
+        return Points(self.score + other.score, self.most + other.most)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """The verdict on one exercise."""
+
+    lesson: str
+    name: str
+    status: str
+    formula: Points
+    """Of the basic suite."""
+    safety: Points
+    """Of the advanced suite."""
+    causes: tuple[str, ...] = ()
+    """What the student heard about a likely cause."""
+    read: str = ""
+    told: str = ""
+    """The message without the causes, which are told beside it."""
+
+    @property
+    def points(self) -> Points:
+        return self.formula + self.safety
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The exercises of one lesson."""
+
+    name: str
+    exercises: tuple[Exercise, ...]
+
+    @property
+    def points(self) -> Points:
+        return sum((one.points for one in self.exercises), Points())
+
+    @property
+    def untouched(self) -> str:
+        """The status that all exercises have, if nobody has worked on them; else empty."""
+        statuses = {exercise.status for exercise in self.exercises}
+        return statuses.pop() if len(statuses) == 1 and statuses <= {MISSING, NOT_STARTED} else ""
+
+    @property
+    def short(self) -> str:
+        """Such as "Lesson 4: GAE"."""
+        digits, _, title = self.name.removeprefix("lesson").partition("_")
+        words = [word.upper() if word in ("gae", "kl", "ppo") else word for word in title.split("_")]
+        return f"Lesson {int(digits)}: {' '.join(words)}" if digits.isascii() and digits.isdigit() else self.name
+
+
+@dataclass(frozen=True)
+class File:
+    """One that was graded."""
+
+    path: str
+    text: str
+    cut: int = 0
+    """Letters that are not shown."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One submission."""
+
+    folder: str
+    """The name as it was found: it is what identifies a submission."""
+    page: str
+    """A file name, without suffix, that is unique in the batch."""
+    status: str = GRADER
+    """graded, empty, unreadable or grader-error."""
+    system: str = ""
+    name: str = ""
+    """Of the person, as the platform writes it."""
+    ids: tuple[str, ...] = ()
+    late: bool = False
+    sandbox: str = ""
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    lessons: tuple[Lesson, ...] = ()
+    files: tuple[File, ...] = ()
+    code: str = ""
+    """A hash of it."""
+
+    @property
+    def exercises(self) -> list[Exercise]:
+        return [exercise for lesson in self.lessons for exercise in lesson.exercises]
+
+    @property
+    def all_points(self) -> Points:
+        found = sum((lesson.points for lesson in self.lessons), Points())
+        return Points(tidy(found.score), tidy(found.most))
+
+    @property
+    def points(self) -> float | None:
+        """None where the grader failed, and where there was nothing to grade."""
+        return self.all_points.score if self.status == GRADED else None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What students may see, too."""
+        found = [UNSAFE] if self.sandbox != "bwrap" and self.lessons else []
+        for status in (TAMPER, GRADER):
+            count = sum(exercise.status == status for exercise in self.exercises)
+            found += [f"{status} in {count} exercise{'s' * (count > 1)}"] if count else []
+        return (*found, *([LATE] if self.late else []))
+
+
+def tidy(points: float) -> float:
+    """With two decimals, as a mark is written."""
+    rounded = round(points, 2)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def number(value: float) -> str:
+    """With two decimals at most."""
+    return f"{round(value, 2):.10g}"
+
+
+def read(path: Path, student: str, assignment: Assignment) -> Sheet:
+    """One results file; `student` is the name where the file cannot be read."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES} bytes")
+        return sheet_of(json.loads(path.read_bytes().decode("utf-8")), path.stem, assignment)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        # Without the path: the same batch gives the same reports in any folder.
+        reason = clean(f"{type(error).__name__}: {error.strerror if isinstance(error, OSError) else error}")
+        note = f"the results file cannot be read ({reason}): grade again"
+        return Sheet(student, slug(student, path.stem), notes=(note,))
+
+
+def only(out: Path, assignment: Assignment) -> Sheet:
+    """The sheet of a batch of one; without a verdict if there is none."""
+    files = sorted((out / "results").glob("*.json"))
+    if len(files) != 1:
+        return Sheet("submission", "submission", notes=(f"expected one results file, got {len(files)}: grade again",))
+    return read(files[0], "submission", assignment)
+
+
+def sheet_of(data: Mapping[str, Any], file_name: str, assignment: Assignment) -> Sheet:
+    """Raises ValueError, TypeError, KeyError, AttributeError: the result is not as the schema says."""
+    lessons = sorted(data["lessons"].items())
+    possible = {
+        (lesson, name): sum(test["max_score"] for test in one["tests"])
+        for lesson, found in lessons
+        for name, one in found["exercises"].items()
+    }
+    factors = assignment.factors(possible)
+    student = _text(data["student"]) or "(no name)"
+    exercises = [
+        _exercise(lesson, name, one, factors[lesson, name])
+        for lesson, found in lessons
+        for name, one in found["exercises"].items()
+    ]
+    failed = any(one.status == GRADER for one in exercises)
+    return Sheet(
+        student,
+        slug(student, file_name),
+        GRADER if failed else _text(data["status"]),
+        clean(_text(data["system"])),
+        clean(_text(data["name"])),
+        tuple(clean(_text(one)) for one in data["ids"]),
+        bool(data["late"]),
+        clean(_text(data["sandbox"])),
+        float(data["seconds"]),
+        tuple(clean(_text(note), 500) for note in data["notes"]),
+        tuple(Doubt(clean(one["kind"]), clean(one["text"], 500)) for one in data["doubts"]),
+        tuple(
+            Lesson(clean(lesson), tuple(one for one in exercises if one.lesson == clean(lesson)))
+            for lesson, _ in lessons
+        ),
+        tuple(File(clean(one["path"]), _code(one["text"]), int(one["cut"])) for one in data["files"]),
+        clean(_text(data["code"])),
+    )
+
+
+def _exercise(lesson: str, name: str, data: Mapping[str, Any], factor: float) -> Exercise:
+    """Raises ValueError: points or a status that nobody gives."""
+    parts = {True: Points(), False: Points()}
+    for test in data["tests"]:
+        score, most = float(test["score"]), float(test["max_score"])
+        if not 0 <= score <= most < 1e9:
+            raise ValueError(f"the points of {name} do not add up: {score:g} of {most:g}")
+        parts[test["id"].startswith("basic_test.py")] += Points(score * factor, most * factor)
+    if data["status"] not in STATUSES:
+        raise ValueError(f"the status {clean(data['status'])!r} is none that the grader knows")
+    causes = tuple(clean(_text(cause), 500) for cause in data["causes"])
+    told = clean_lines(_text(data["told"]))
+    read = clean(_text(data["read"]))
+    return Exercise(clean(lesson), clean(name), data["status"], parts[True], parts[False], causes, read, told)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"expected a text, got {clean(value)}")
+    return value
+
+
+def _code(text: str) -> str:
+    return clean_lines(text, lines=len(text) + 1, width=len(text) + 1)

@@ -1,0 +1,239 @@
+"""Exports as four platforms lay them out: everybody is found once, with the newest attempt, and known by an id.
+
+Canvas's names are those of its content_zipper.rb, Moodle's of its assign/locallib.php, Gradescope's of an export with
+submission_metadata.yml, GitHub's those of `gh classroom clone`.
+"""
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from testcases.grader.intake import Submission, find, read_submission, told
+from testcases.grader.status import CLOSED, OLDER, SECOND
+from testcases.harness import named_cases
+
+GAE = "def td_errors(): ...\n"
+TREE = {"tutorial/lesson04_gae/gae.py": GAE}
+CLONE = {**TREE, ".git/HEAD": "ref: refs/heads/main", "Makefile": "", "tiny_models/x.py": ""}
+LISTED = "submission_metadata.yml"
+METADATA = """\
+---
+submission_1:
+  :submitters:
+  - :name: Ann Lee
+    :sid: '007'
+    :email: ann@x.edu
+  :created_at: 2026-11-20 22:10:11.938405000 Z
+  :score: 1.0
+submission_2:
+  :submitters:
+  - :name: |-
+      Bob
+        :email: ann@x.edu
+    :sid: ''
+    :email: bob@x.edu
+  - :name: "Öz, Cem"
+    :email: c@x.edu
+  :history:
+  - :id: 1
+    :submitters:
+    - :name: nobody
+"""
+ANN, BOB = (f"{name}_assignsubmission_file" for name in ("Ann Lee_21", "Bob Smith_22"))
+
+
+def packed(files: Mapping[str, str]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+ZIP = packed(TREE)
+
+
+def lay_out(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
+    return folder
+
+
+def below(folder: str, files: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
+    return {f"{folder}/{path}": data for path, data in files.items()}
+
+
+def read(folder: Path) -> dict[str, Submission]:
+    hand_ins = find(folder)
+    assert len({one.file_name.lower() for one in hand_ins}) == len({one.student for one in hand_ins}) == len(hand_ins)
+    return {one.student: read_submission(one) for one in hand_ins}
+
+
+@named_cases(
+    "files, system, wanted",
+    {
+        "canvas": (
+            {
+                "leeann_11_5_gae.py": GAE,
+                "smithbob_LATE_12_6_hw.zip": ZIP,
+                "özcem_13_7_hw.tar.gz": b"no",
+                "özcem_13_8_a.pdf": "",
+            },
+            "Canvas",
+            {"leeann_11": ("g", "11"), "smithbob_12": ("g", "12"), "özcem_13": ("u", "13")},
+        ),
+        "canvas-several-files": (
+            {
+                "leeann_11_5_gae.py": GAE,
+                "leeann_11_6_my.py": "",
+                "leeann_11_7_a.pdf": "",
+                "leeann_11_8_b.zip": packed({"x": ""}),
+            },
+            "Canvas",
+            {"leeann_11": ("g", "11")},
+        ),
+        "canvas-underscores": (
+            {"lee_roeann_14_5_gae.py": GAE, "leeann_11_6_7_gae.py": "", "leeann_11_8_gae.py": GAE},
+            "Canvas",
+            {"lee_roeann_14": ("g", "14"), "leeann_11": ("g", "11")},
+        ),
+        "canvas-anonymous": (
+            {"anon_Ab3xZ_5_gae.py": GAE, "anon_LATE_q9Yt2_6_gae.py": GAE},
+            "Canvas",
+            {"anon_Ab3xZ": ("g", "Ab3xZ"), "anon_q9Yt2": ("g", "q9Yt2")},
+        ),
+        "canvas-typed": ({"leeann_11_text.html": "<p>"}, "Canvas", {"leeann_11": ("e", "11")}),
+        "moodle": (
+            {f"{ANN}_/gae.py": GAE, f"{BOB}/hw.zip": ZIP, "Cem_23_assignsubmission_onlinetext_/onlinetext.html": ""},
+            "Moodle",
+            {
+                "Ann Lee_21": ("g", "Participant 21"),
+                "Bob Smith_22": ("g", "Participant 22"),
+                "Cem_23": ("e", "Participant 23"),
+            },
+        ),
+        "moodle-flat": (
+            {f"{ANN}_gae.py": GAE, f"{ANN}_my.py": "", f"{BOB}_a.zip": ZIP, f"{BOB[:-4]}onlinetext.html": ""},
+            "Moodle",
+            {"Ann Lee_21": ("g", "Participant 21"), "Bob Smith_22": ("g", "Participant 22")},
+        ),
+        "moodle-blind": (
+            below("Participant 12_34_assignsubmission_file_", TREE),
+            "Moodle",
+            {"Participant 12_34": ("g", "Participant 34")},
+        ),
+        "gradescope": (
+            {**below("submission_1", CLONE), **below("submission_2", {"gae.py": GAE}), LISTED: METADATA},
+            "Gradescope",
+            {
+                "submission_1": ("g", "ann@x.edu"),
+                "submission_2 Bob?  :email: ann@x.edu": ("g", "bob@x.edu"),
+                "submission_2 Öz, Cem": ("g", "c@x.edu"),
+            },
+        ),
+        "gradescope-without-list": (below("submission_1", TREE), "folder", {"submission_1": ("g", "")}),
+        "github": (
+            {
+                **below("hw2-al", CLONE),
+                **below("hw2-bob-s", CLONE),
+                "grades.csv": "",
+                ".git/config": "",
+                "README.md": "",
+            },
+            "GitHub",
+            {"hw2-al": ("g", ""), "hw2-bob-s": ("g", "")},
+        ),
+        "folders": (
+            {**below("ann", TREE), **below("De la Cruz, Eva", {"gae.py": GAE}), "__MACOSX/ann/x": "", "Thumbs.db": ""},
+            "folder",
+            {"ann": ("g", ""), "De la Cruz, Eva": ("g", "")},
+        ),
+        "zips": (
+            {"ann.zip": ZIP, "İ b.zip": packed({"x/y/gae.py": GAE})},
+            "archive",
+            {"ann": ("g", ""), "İ b": ("g", "")},
+        ),
+    },
+)
+def test_everybody_is_found_once(
+    tmp_path: Path, files: Mapping[str, str | bytes], system: str, wanted: dict[str, tuple[str, str]]
+):
+    found = read(lay_out(tmp_path, files))
+    got = {name: (one.status[0], (*one.ids, "")[0]) for name, one in found.items()}
+    assert got == wanted, [one.notes for one in found.values()]
+    assert {one.system for one in found.values()} == {system}
+    late = {file.replace("_LATE", "") for file in files if "LATE" in file}
+    assert [name for name, one in found.items() if one.late] == [
+        name for name in wanted if any(file.startswith(name) for file in late)
+    ]
+
+
+def test_of_canvas_attempts_the_newest_counts_and_the_others_are_named(tmp_path: Path):
+    files = {f"leeann_11_{number}_gae{more}.py": f"{GAE}# {more}" for number, more in ((9, "-2"), (5, ""), (12, "-1"))}
+    (ann,) = read(lay_out(tmp_path, {**files, "leeann_11_13_rest-1.zip": packed({"a.txt": ""})})).values()
+    assert ann.files["lesson04_gae/gae.py"].endswith(b"# -2")
+    (doubt,) = ann.doubts
+    assert doubt.kind == OLDER and "leeann_11_5_gae.py, leeann_11_12_gae-1.py" in doubt.text
+
+
+@pytest.mark.parametrize("text", ["", "\xff" * 1000, "a: [", "- 1", "submission_1:\n  :submitters: 3\n", "a: &a [*a]"])
+def test_a_strange_list_of_gradescope_changes_nothing(tmp_path: Path, text: str):
+    assert list(read(lay_out(tmp_path, {"submission_1/gae.py": GAE, LISTED: text}))) == ["submission_1"]
+
+
+@named_cases(
+    "files",
+    {
+        "files-of-canvas": {f"hw/{name}_gae.py": GAE for name in ("leeann_11_9010", "smithbob_12_9020")},
+        "folders": {"hw/ann/gae.py": GAE, "hw/bob/gae.py": GAE},
+        "a-list-of-gradescope": {"submission_1/gae.py": GAE, LISTED: METADATA},
+    },
+)
+@pytest.mark.parametrize("kind", ["folder", "zip", "zip-in-a-folder"])
+def test_what_one_person_hands_in_is_nobody_elses(tmp_path: Path, kind: str, files: Mapping[str, str]):
+    """Not even where nothing else lies there, as when one late submission is graded alone."""
+    name = {"folder": "", "zip": "Eve E.zip", "zip-in-a-folder": "Eve E/hw.zip"}[kind]
+    lay_out(tmp_path, {name: packed(files)} if name else below("Eve E", files))
+    assert [one.student for one in find(tmp_path)] == ["Eve E"]
+    assert "There is only one, Eve E, so if it holds the work of several people" in told(tmp_path, find(tmp_path))
+
+
+def test_names_that_differ_in_capitals_only_stay_apart(tmp_path: Path):
+    (one, two) = read(lay_out(tmp_path, {"Ann/gae.py": GAE, "ann.zip": ZIP}))
+    assert one[:5] == "Ann ~" and two[:5] == "ann ~" and one[5:] != two[5:]
+
+
+def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):
+    lay_out(tmp_path, {"ann/gae.py": GAE, "bob/gae.py": GAE, "Ann Lee - homework.xlsx": "", "roster.csv": ""})
+    said = "but Ann Lee - homework.xlsx, roster.csv: whoever handed such a file in has no row"
+    assert told(tmp_path, find(tmp_path)).endswith(said)
+
+
+def test_a_folder_of_one_submission_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="one subfolder"):
+        find(lay_out(tmp_path, TREE))
+
+
+@pytest.mark.parametrize("name", ["homework.7z", "homework.rar"])
+def test_an_archive_that_is_not_read_is_looked_at_beside_what_is(tmp_path: Path, name: str):
+    lay_out(tmp_path, {"ann/gae.py": GAE, f"ann/{name}": "", f"bob{Path(name).suffix}": "", f"cem/{name}": ""})
+    ann, bob, cem = read(tmp_path).values()
+    assert [doubt.kind for doubt in ann.doubts] == [CLOSED] and "unpack it" in ann.doubts[0].text
+    assert bob.student == "bob" and bob.status == "unreadable" and "unpack it" in bob.notes[0]
+    assert cem.status == "empty" and any(name in note for note in cem.notes)
+
+
+def test_several_archives_of_one_person_are_one_submission(tmp_path: Path):
+    files = {
+        "ann/hw9.zip": ZIP,
+        "ann/hw10.zip": packed({**TREE, "lesson05_ppo_loss/ppo_loss.py": "x"}),
+        "ann/no.zip": b"PK",
+    }
+    files["ann/hw9.zip"] = packed({"tutorial/lesson04_gae/gae.py": GAE + "# 9"})
+    (ann,) = read(lay_out(tmp_path, files)).values()
+    assert set(ann.files) == {"lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"} and ann.status == "graded"
+    assert [doubt.kind for doubt in ann.doubts] == [SECOND] and any(note.startswith("no.zip") for note in ann.notes)

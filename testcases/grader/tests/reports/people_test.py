@@ -1,0 +1,131 @@
+"""Whose a submission is: nobody is lost, nobody is guessed, and nobody is somebody else."""
+
+from pathlib import Path
+
+import pytest
+
+from testcases.grader.reports import people
+from testcases.grader.reports.sheets import Sheet
+from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
+from testcases.harness import named_cases
+
+CANVAS = (
+    'Student,ID,SIS Login ID,Section\n"Lee, Ann",11,al,A\n"Lee, Ann_11",13,x,A\n"Öz, Cem",12,co,B\n"Öz, Cem",14,c2,B\n'
+)
+MOODLE = (
+    "Identifier,Full name,Email address,Grade,Maximum Grade,Last modified (grade),Feedback comments\n"
+    "Participant 21,Ann Lee,Ann@x.edu,,50,-,\nParticipant 22,Cem Öz,c@x.edu,7,50,-,old\n"
+)
+NAMES = "First name,Last name,Login\nAnn,Lee,al3\nBob,Smith,bob-x\n雷,李,x\n"
+
+
+def who(tmp_path: Path, text: str, *sheets: Sheet) -> list[str]:
+    """The id of each, or why there is none."""
+    (tmp_path / "class.csv").write_text(text, "utf-8")
+    found = people.match(sheets, people.read(tmp_path / "class.csv"))
+    return [person.key if person else why for person, why in found.values()]
+
+
+@named_cases(
+    "text, sheet, wanted",
+    {
+        "canvas": (CANVAS, Sheet("leeann_11", "1", system="Canvas", name="leeann", ids=("11",)), "11"),
+        "canvas-first-name-first": (CANVAS, Sheet("annlee_11", "1", system="Canvas", name="annlee", ids=("11",)), "11"),
+        "canvas-another-name": (
+            CANVAS,
+            Sheet("evil_11", "1", system="Canvas", name="evil", ids=("11",)),
+            people.ANOTHER,
+        ),
+        "canvas-number-in-a-name": (
+            *(CANVAS, Sheet("lee_11_ann_13", "1", system="Canvas", name="leeann_11", ids=("13",))),
+            "13",
+        ),
+        "canvas-not-on-the-list": (
+            CANVAS,
+            Sheet("leeann_99", "1", system="Canvas", name="leeann", ids=("99",)),
+            people.NOBODY,
+        ),
+        "moodle": (MOODLE, Sheet("x", "1", system="Moodle", name="Ann Lee", ids=("Participant 21",)), "Participant 21"),
+        "moodle-group": (
+            *(MOODLE, Sheet("x", "1", system="Moodle", name="Group A-Ann Lee", ids=("Participant 21",))),
+            "Participant 21",
+        ),
+        "moodle-another-name": (
+            *(MOODLE, Sheet("x", "1", system="Moodle", name="Team A", ids=("Participant 21",))),
+            people.ANOTHER,
+        ),
+        "gradescope-address": (MOODLE, Sheet("x", "1", system="Gradescope", ids=("ann@x.edu",)), "Participant 21"),
+        "gradescope-a-name-is-no-address": (
+            *(MOODLE, Sheet("Ann Lee", "1", system="Gradescope", name="Ann Lee", ids=("eve@x.edu",))),
+            people.NOBODY,
+        ),
+        "folder-name": (NAMES, Sheet("Ann Lee", "1"), "al3"),
+        "folder-turned": (NAMES, Sheet("Lee, Ann", "1"), "al3"),
+        "folder-without-spaces": (NAMES, Sheet("李雷", "1"), "x"),
+        "folder-login": (NAMES, Sheet("AL3", "1"), "al3"),
+        "folder-two-of-one-name": (CANVAS, Sheet("Cem Öz", "1"), "fits several lines of the list (4, 5)"),
+        "folder-nobody": (NAMES, Sheet("Ann", "1"), people.NOBODY),
+    },
+)
+def test_whose_it_is(tmp_path: Path, text: str, sheet: Sheet, wanted: str):
+    assert who(tmp_path, text, sheet) == [wanted]
+
+
+def test_a_repository_is_whose_login_is_all_of_its_name_but_the_title(tmp_path: Path):
+    repositories = [Sheet(f"hw-2-{name}", name, system="GitHub") for name in ("al3", "bob-x", "eve-x")]
+    assert who(tmp_path, NAMES, *repositories) == ["al3", "bob-x", people.NOBODY]
+    assert who(tmp_path, NAMES, repositories[0]) == [people.NOBODY]
+
+
+def test_two_submissions_of_one_person_are_nobodys(tmp_path: Path):
+    found = who(tmp_path, NAMES, Sheet("al3", "1"), Sheet("Ann Lee", "2"), Sheet("bob-x", "3"))
+    assert (
+        found[:2] == ["2 submissions fit line 2 of the list: remove those that do not count"] * 2
+        and found[2] == "bob-x"
+    )
+
+
+def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
+    (tmp_path / "worksheet.csv").write_text(MOODLE, "utf-8")
+    ann = result("Ann Lee_21", system="Moodle", name="Ann Lee", ids=["Participant 21"])
+    report(put(tmp_path, ann), roster=tmp_path / "worksheet.csv")
+    head, lee, cem = grid(tmp_path / "moodle.csv")
+    assert head == MOODLE.splitlines()[0].split(",") and cem == MOODLE.splitlines()[2].split(",")
+    assert lee == ["Participant 21", "Ann Lee", "Ann@x.edu", "25", "50", "-", "lesson04_gae 3/6"]
+
+
+def test_without_a_worksheet_moodle_gets_addresses_as_the_list_has_them(tmp_path: Path):
+    (tmp_path / "list.csv").write_text("name;email\nAnn Lee;Ann@x.edu\nBob;\n", "utf-8")
+    report(put(tmp_path, result("Ann Lee"), result("Bob")), roster=tmp_path / "list.csv")
+    assert [row["Email address"] for row in read_csv(tmp_path / "moodle.csv")] == ["Ann@x.edu"]
+    assert [row["Student"] for row in read_csv(tmp_path / "canvas.csv")][1:] == ["Ann Lee", "Bob"]
+
+
+@named_cases(
+    "data, says",
+    {
+        "empty": (b"", "it is empty"),
+        "no-column": (b"a,b\n1,2\n", "expected columns such as name, id"),
+        "another-encoding": ("name\nMüller\n".encode("cp1252"), "expected UTF-8"),
+        "twice": (b"name,id\nAnn,1\nBob,2\nCem,1\n", "line 4: '1' is in line 2 as well"),
+        "nobody": (b"name,id,section\nAnn,1,\n,,A\n", "line 3: expected a name or an id"),
+    },
+)
+def test_a_list_that_is_not_understood_is_refused_in_one_sentence(tmp_path: Path, data: bytes, says: str):
+    (tmp_path / "class.csv").write_bytes(data)
+    with pytest.raises(ValueError, match="^class.csv") as caught:
+        people.read(tmp_path / "class.csv")
+    assert says in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("comma", [",", ";", "\t"])
+def test_lists_as_other_programs_write_them(tmp_path: Path, encoding: str, comma: str):
+    (tmp_path / "class.csv").write_bytes("Name,E-mail\r\nZoë,z@x\r\n".replace(",", comma).encode(encoding))
+    assert [(one.name, one.email) for one in people.read(tmp_path / "class.csv").people] == [("Zoë", "z@x")]
+
+
+def test_the_identifier_of_a_github_classroom_is_a_name(tmp_path: Path):
+    (tmp_path / "class.csv").write_text("identifier,github_username,github_id,name\nAnn Lee,al3,1,\n", "utf-8")
+    (person,) = people.read(tmp_path / "class.csv").people
+    assert (person.name, person.login, person.key) == ("Ann Lee", "al3", "al3")
