@@ -62,7 +62,7 @@ def test_a_run_that_is_ended_has_the_lessons_that_were_done(bubblewrap: None, tm
     assert {marks["status"] for marks in lost["exercises"].values()} == {"not-asked"}
     assert check(*told, "--limits", "", SECRET=SECRET).returncode == 0
     again = results(out)["ann"]
-    assert again["lessons"]["lesson04_gae"] == kept and again["changes"] == []
+    assert again["lessons"]["lesson04_gae"] == kept
     assert {marks["status"] for marks in again["lessons"]["lesson05_ppo_loss"]["exercises"].values()} <= {
         "error",
         "missing",
