@@ -29,7 +29,7 @@ from ..lesson06_kl_rewards import estimate_kl, penalize_missing_stop
 from ..lesson07_actor_critic import response_logits
 from ..lesson08_rollout import generate
 from ..lesson13_after_ppo import clipped_token_losses, group_advantages, kl_token_losses, reduce_losses
-from .world import BATCH, GROUP, MAX_UPDATE_KL, MINIBATCHES, PRESET, UPDATES, WARMUP, Job, Watch, World
+from .world import BATCH, GROUP, MAX_UPDATE_KL, MINIBATCHES, PRESET, UPDATES, WARMUP, Job, Progress, World
 
 CLIP, CLIP_HIGH = 0.2, 0.28
 """PPO's interval, and DAPO's bound above."""
@@ -134,8 +134,8 @@ def update(
                 return
 
 
-def train(advantages_of: Advantages, loss_of: Loss, world: World, job: Job, watch: Watch) -> Any:
-    """The whole run; its policy is what it gives."""
+def train(advantages_of: Advantages, loss_of: Loss, world: World, job: Job) -> Progress:
+    """The whole run."""
     policy = copy_of_sft(world)
     optimizer, sampling, shuffling = make_optimizer(policy), world.generator(), world.generator()
     tokens = 0
@@ -146,8 +146,7 @@ def train(advantages_of: Advantages, loss_of: Loss, world: World, job: Job, watc
         set_learning_rate(optimizer, job, number, number / UPDATES)
         update(policy, optimizer, rollout, advantages, loss_of, job, shuffling)
         tokens += int(rollout.mask.sum())
-        watch((number + 1) * BATCH, tokens, policy)
-    return policy
+        yield (number + 1) * BATCH, tokens, policy
 
 
 def copy_of_sft(world: World) -> Any:

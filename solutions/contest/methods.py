@@ -19,7 +19,7 @@ from ..lesson12_capstone import SFTConfig, encode_demonstrations, train_sft
 from ..lesson13_after_ppo import dpo_loss
 from . import loop
 from .loop import Rollout, copy_of_sft, make_optimizer, sample, set_learning_rate, step
-from .world import BATCH, MAX_UPDATE_KL, MINIBATCHES, RESPONSES, UPDATES, Job, Watch, World
+from .world import BATCH, MAX_UPDATE_KL, MINIBATCHES, RESPONSES, UPDATES, Job, Progress, World
 
 PAIRS, PAIRS_IN_A_BATCH = RESPONSES // 2, 32
 """As many pairs as the budget samples."""
@@ -27,7 +27,7 @@ ROUNDS = 4
 """Of rejection-sampling fine-tuning: each samples with the policy of the round before."""
 
 
-def ppo(world: World, job: Job, watch: Watch) -> Any:
+def ppo(world: World, job: Job) -> Progress:
     """Lesson 9's trainer; the critic starts as the reward model."""
     config = world.config(
         num_updates=UPDATES,
@@ -41,16 +41,14 @@ def ppo(world: World, job: Job, watch: Watch) -> Any:
     )
     model = PolicyAndValue(copy_of_sft(world), critic_from_reward_model(world.reward_model))
     trainer = PPOTrainer(model, world.reward_model, make_reference(world.sft), config, world.tokenizer)
-
-    def told(trainer: PPOTrainer) -> None:
-        tokens = round(sum(one["response_tokens"] for one in trainer.history))
-        watch(trainer.updates_done * BATCH, tokens, trainer.policy)
-
-    trainer.train(world.prompts, told)
-    return trainer.policy
+    tokens = 0
+    for number in range(UPDATES):
+        metrics = trainer.training_step(world.prompts[number * BATCH : (number + 1) * BATCH])
+        tokens += round(metrics["response_tokens"])
+        yield (number + 1) * BATCH, tokens, trainer.policy
 
 
-def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World, job: Job, watch: Watch) -> Any:
+def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World, job: Job) -> Progress:
     """Lesson 13's loss on pairs, in minibatches; the reference reads all of them once."""
     preferences, tokens = pairs_of(world)
     pairs, policy = encode_preferences(world.tokenizer, preferences), copy_of_sft(world).eval()
@@ -64,8 +62,7 @@ def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World,
         loss = dpo_loss(chosen, rejected, ref_chosen[index], ref_rejected[index], job.coefficient)
         set_learning_rate(optimizer, job, number, number / len(batches))
         step(loss, policy, optimizer)
-    watch(RESPONSES if tokens else 0, tokens, policy)
-    return policy
+    yield (RESPONSES if tokens else 0), tokens, policy
 
 
 def all_pairs(world: World) -> tuple[list[Preference], int]:
@@ -92,7 +89,7 @@ def sampled_pairs(world: World) -> tuple[list[Preference], int]:
     return preferences, int(one.mask.sum() + other.mask.sum())
 
 
-def rejection_sampling(world: World, job: Job, watch: Watch) -> Any:
+def rejection_sampling(world: World, job: Job) -> Progress:
     """In rounds: sample n responses to each prompt, keep the best by proxy, and imitate it."""
     policy, n, per_round = copy_of_sft(world).eval(), int(job.coefficient), RESPONSES // ROUNDS
     sampling, tokens = world.generator(), 0
@@ -105,8 +102,7 @@ def rejection_sampling(world: World, job: Job, watch: Watch) -> Any:
         data = encode_demonstrations(world.tokenizer, prompts[::n], texts_of(world, rollout.rows(best)))
         for epoch in range(job.epochs):
             train_sft(policy, data, SFTConfig(job.learning_rate, 16, seed=world.seed + epoch))
-        watch((number + 1) * per_round, tokens, policy)
-    return policy
+        yield (number + 1) * per_round, tokens, policy
 
 
 def texts_of(world: World, rollout: Rollout) -> list[str]:
@@ -127,7 +123,7 @@ def _sums(policy: Any, pairs: PreferenceBatch) -> tuple[Tensor, ...]:
 class Method:
     """One competitor."""
 
-    run: Callable[[World, Job, Watch], Any]
+    run: Callable[[World, Job], Progress]
     coefficients: tuple[float, ...]
     """A curve's five; the third one is that of the tuning."""
     rates: tuple[float, ...] = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)

@@ -113,21 +113,16 @@ def run(job: Job, world: World) -> list[dict[str, Any]]:
     """
     if job.method == SFT:
         return [job._asdict() | evaluate(world.sft, world)]
-    began, looking, tokens, trace = time.process_time(), 0.0, 0, []
+    began, looking, trace = time.process_time(), 0.0, []
     if job.method == BEST_OF_N:
         found = best_of_n(world)
         each = (time.process_time() - began) / (PROMPTS_OF_BEST * MOST) * ANSWERS
         return [job._asdict() | {"coefficient": n, "seconds": round(n * each, 2), **row} for n, row in found.items()]
     is_traced = job.coefficient == METHODS[job.method].middle and job.seed not in TUNING_SEEDS
-
-    def watch(responses: int, sampled: int, policy: Any) -> None:
-        nonlocal looking, tokens
-        start, tokens = time.process_time(), sampled
+    for responses, tokens, policy in METHODS[job.method].run(world, job):
+        start = time.process_time()
         if is_traced and responses % TRACE_EVERY == 0:
-            trace.append({"tokens": sampled, **evaluate(policy, world, TRACE_PROMPTS)})
+            trace.append({"tokens": tokens, **evaluate(policy, world, TRACE_PROMPTS)})
         looking += time.process_time() - start
-
-    policy = METHODS[job.method].run(world, job, watch)
-    seconds = round(time.process_time() - began - looking, 2)
-    end = {"tokens": tokens, "seconds": seconds, **evaluate(policy, world)}
+    end = {"tokens": tokens, "seconds": round(time.process_time() - began - looking, 2), **evaluate(policy, world)}
     return [job._asdict() | end | ({"trace": trace} if trace else {})]

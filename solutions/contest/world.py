@@ -1,7 +1,7 @@
 """What all methods of one seed share: the SFT model, a reward model, its pairs, and the prompts."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,8 +26,8 @@ MAX_UPDATE_KL = 0.02
 """An update ends early when the policy has moved this far, in every method with a ratio."""
 EVALUATION_PROMPTS = 512
 PRESET = find_preset("tiny")
-Watch = Callable[[int, int, Any], None]
-"""Called with the responses and the tokens sampled so far, and the policy."""
+Progress = Iterator[tuple[int, int, Any]]
+"""Of a run, after each update: the responses and the tokens sampled so far, and the policy."""
 
 
 class Job(NamedTuple):

@@ -199,14 +199,15 @@ def test_every_method_that_samples_takes_the_same_number_of_responses(name, coef
         def eval(self):
             return self
 
-        def train(self, prompts, told):
-            counted.append(RESPONSES)
+        def training_step(self, prompts):
+            counted.append(len(prompts))
+            return {"response_tokens": len(prompts)}
 
         policy, param_groups = None, ()
 
     def encoded(tokenizer, pairs):
         paired.append(len(pairs))
-        raise StopIteration
+        raise KeyboardInterrupt
 
     given = {"sample": sample, "encode_preferences": encoded, "texts_of": lambda _, rollout: ["a"] * len(rollout.ids)}
     of_ppo = ("PPOTrainer", "PolicyAndValue", "critic_from_reward_model", "make_reference")
@@ -218,8 +219,8 @@ def test_every_method_that_samples_takes_the_same_number_of_responses(name, coef
     monkeypatch.setattr(World, "config", lambda self, **settings: SimpleNamespace(**settings))
     job = Job(name, 0, 1e-3, 1, METHODS[name].coefficients[coefficient])
     try:
-        METHODS[name].run(small_world(), job, lambda *_: None)
-    except StopIteration:
+        list(METHODS[name].run(small_world(), job))
+    except KeyboardInterrupt:
         assert paired == [2000 if name == "DPO, all pairs" else RESPONSES // 2]
     assert sum(counted) == (0 if name in ("DPO, all pairs", "DPO, own pairs") else RESPONSES)
 
@@ -228,9 +229,13 @@ def test_each_seed_has_its_own_reward_model_that_all_methods_share(monkeypatch, 
     """What the runs of a contest of two seeds meet; nothing is trained."""
     met = {0: [], 1: []}
 
-    def note(world, *_):
+    def note(world):
         met[world.seed].append((world.reward_model, world.pairs))
         return dict.fromkeys(evaluation.COUNTS, NOWHERE | {"tokens": 0})
+
+    def ended(world, job):
+        note(world)
+        yield RESPONSES, 0, None
 
     labels = lambda sft, preset, tokenizer, seed: SimpleNamespace(reward_model=[seed])  # noqa: E731
     monkeypatch.setattr(world_file, "train_reward_stage", labels)
@@ -239,7 +244,7 @@ def test_each_seed_has_its_own_reward_model_that_all_methods_share(monkeypatch, 
     monkeypatch.setattr(running, "evaluate", lambda *_: NOWHERE)
     monkeypatch.setattr(running, "best_of_n", note)
     for name, method in METHODS.items():
-        monkeypatch.setitem(METHODS, name, replace(method, run=note))
+        monkeypatch.setitem(METHODS, name, replace(method, run=ended))
     assert main(["--seeds", "2", "--out", str(tmp_path / "out")]) == 0
     assert "| PPO " in capsys.readouterr().out
     for seed, runs in met.items():
