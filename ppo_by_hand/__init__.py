@@ -1,6 +1,7 @@
-"""PPO for language models: the public names of the solved lessons. Each name's own docstring says what it takes.
+"""PPO for language models: the trainer, its blocks and what it takes. Each name's own docstring says what it does.
 
-What is listed here is stable: a name or an argument goes only after a release that warns of it. Modules may move.
+What is listed here is stable: a name or an argument goes only after a release that warns of it. All other exercises are
+in their lessons: `from ppo_by_hand.lesson13_after_ppo import dpo_loss`. Modules may move.
 """
 
 from importlib import import_module
@@ -12,136 +13,62 @@ _HERE = Path(__file__).parent
 if not (_HERE / "lesson01_masked_sequences").is_dir():
     __path__.append(str(_HERE.parent / "solutions"))
 
-if TYPE_CHECKING:
-    from .core.checkpoint_folder import CheckpointFolder
-    from .core.checks import DivergedError
-    from .core.config import PPOConfig, RolloutConfig
-    from .core.progress import quiet
-    from .hub.rewards import text_reward
-    from .lesson01_masked_sequences import (
-        gather_log_probs,
-        masked_mean,
-        masked_whiten,
-        position_ids,
-        response_log_probs,
-        response_mask,
-        token_entropy,
-    )
-    from .lesson02_reward_model import (
-        PreferenceBatch,
-        RewardModel,
-        RewardModelConfig,
-        calibrate,
-        pairwise_loss,
-        ranking_loss,
-        train_reward_model,
-    )
-    from .lesson04_gae import compute_gae, compute_response_gae
-    from .lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
-    from .lesson06_kl_rewards import AdaptiveKLController, FixedKLController, compute_rewards, estimate_kl
-    from .lesson07_actor_critic import (
-        PolicyAlone,
-        PolicyAndValue,
-        SharedPolicyAndValue,
-        ValueModel,
-        critic_from_reward_model,
-        freeze,
-        make_reference,
-    )
-    from .lesson08_rollout import Experience, Generation, generate
-    from .lesson09_ppo_trainer import PPOTrainer
-    from .lesson11_scaling import (
-        DistributedPPOTrainer,
-        Processes,
-        enable_gradient_checkpointing,
-        keep_reference_adapter,
-    )
-    from .lesson13_after_ppo import (
-        best_of_n_kl,
-        cispo_token_losses,
-        clipped_token_losses,
-        dpo_loss,
-        expected_best_of_n,
-        group_advantages,
-        kl_token_losses,
-        reduce_losses,
-        sequence_ratio,
-        truncated_importance_weights,
-    )
-
-_MODULES = """
-    core.config core.checks core.checkpoint_folder core.progress lesson01_masked_sequences lesson02_reward_model
-    lesson04_gae lesson05_ppo_loss lesson06_kl_rewards lesson07_actor_critic lesson08_rollout lesson09_ppo_trainer
-    lesson11_scaling lesson13_after_ppo hub.rewards
-""".split()
 __version__ = "0.1.0"
-
 CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"
 """Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""
 
-__all__ = [
-    "CONFIGS",
-    "AdaptiveKLController",
-    "CheckpointFolder",
-    "DistributedPPOTrainer",
-    "DivergedError",
-    "Experience",
-    "FixedKLController",
-    "Generation",
-    "PPOConfig",
-    "PPOTrainer",
-    "PolicyAlone",
-    "PolicyAndValue",
-    "PreferenceBatch",
-    "Processes",
-    "RewardModel",
-    "RewardModelConfig",
-    "RolloutConfig",
-    "SharedPolicyAndValue",
-    "ValueModel",
-    "best_of_n_kl",
-    "calibrate",
-    "cispo_token_losses",
-    "clipped_token_losses",
-    "compute_gae",
-    "compute_ppo_loss",
-    "compute_response_gae",
-    "compute_rewards",
-    "compute_value_loss",
-    "critic_from_reward_model",
-    "dpo_loss",
-    "enable_gradient_checkpointing",
-    "estimate_kl",
-    "expected_best_of_n",
-    "freeze",
-    "gather_log_probs",
-    "generate",
-    "group_advantages",
-    "keep_reference_adapter",
-    "kl_token_losses",
-    "make_reference",
-    "masked_mean",
-    "masked_whiten",
-    "pairwise_loss",
-    "position_ids",
-    "quiet",
-    "ranking_loss",
-    "reduce_losses",
-    "response_log_probs",
-    "response_mask",
-    "sequence_ratio",
-    "text_reward",
-    "token_entropy",
-    "train_reward_model",
-    "truncated_importance_weights",
-]
+if TYPE_CHECKING:
+    from .core.checkpoint_folder import CheckpointFolder as CheckpointFolder
+    from .core.checks import DivergedError as DivergedError
+    from .core.config import PPOConfig as PPOConfig
+    from .core.progress import quiet as quiet
+    from .hub.rewards import text_reward as text_reward
+    from .lesson01_masked_sequences import gather_log_probs as gather_log_probs
+    from .lesson01_masked_sequences import response_mask as response_mask
+    from .lesson02_reward_model import RewardModel as RewardModel
+    from .lesson04_gae import compute_gae as compute_gae
+    from .lesson04_gae import compute_response_gae as compute_response_gae
+    from .lesson05_ppo_loss import compute_ppo_loss as compute_ppo_loss
+    from .lesson05_ppo_loss import compute_value_loss as compute_value_loss
+    from .lesson06_kl_rewards import compute_rewards as compute_rewards
+    from .lesson06_kl_rewards import estimate_kl as estimate_kl
+    from .lesson07_actor_critic import PolicyAndValue as PolicyAndValue
+    from .lesson07_actor_critic import SharedPolicyAndValue as SharedPolicyAndValue
+    from .lesson07_actor_critic import ValueModel as ValueModel
+    from .lesson07_actor_critic import critic_from_reward_model as critic_from_reward_model
+    from .lesson07_actor_critic import make_reference as make_reference
+    from .lesson08_rollout import Experience as Experience
+    from .lesson08_rollout import Generation as Generation
+    from .lesson08_rollout import generate as generate
+    from .lesson09_ppo_trainer import PPOTrainer as PPOTrainer
+    from .lesson11_scaling import DistributedPPOTrainer as DistributedPPOTrainer
+    from .lesson11_scaling import Processes as Processes
+    from .lesson11_scaling import enable_gradient_checkpointing as enable_gradient_checkpointing
+    from .lesson11_scaling import keep_reference_adapter as keep_reference_adapter
 
+_HOMES = {
+    "core.checkpoint_folder": "CheckpointFolder",
+    "core.checks": "DivergedError",
+    "core.config": "PPOConfig",
+    "core.progress": "quiet",
+    "hub.rewards": "text_reward",
+    "lesson01_masked_sequences": "gather_log_probs response_mask",
+    "lesson02_reward_model": "RewardModel",
+    "lesson04_gae": "compute_gae compute_response_gae",
+    "lesson05_ppo_loss": "compute_ppo_loss compute_value_loss",
+    "lesson06_kl_rewards": "compute_rewards estimate_kl",
+    "lesson07_actor_critic": "PolicyAndValue SharedPolicyAndValue ValueModel critic_from_reward_model make_reference",
+    "lesson08_rollout": "Experience Generation generate",
+    "lesson09_ppo_trainer": "PPOTrainer",
+    "lesson11_scaling": "DistributedPPOTrainer Processes enable_gradient_checkpointing keep_reference_adapter",
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+__all__ = ["CONFIGS", *_HOME_OF]
 
 if not TYPE_CHECKING:  # else a name that is not there would be Any to a type checker
 
     def __getattr__(name: str) -> Any:
-        """A public name of the first module that has it: what comes later, such as accelerate, need not be imported."""
-        for module in _MODULES if name in __all__ else ():
-            if hasattr(found := import_module(f".{module}", __name__), name):
-                return getattr(found, name)
+        """A public name, loaded when it is asked for, so that what it needs, such as accelerate, comes only then."""
+        if name in _HOME_OF:
+            return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

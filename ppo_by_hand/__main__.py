@@ -19,7 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     if command == "train":
         from .demo.hub import main as train
 
-        return train(rest)
+        return int(train(rest))
     said = {"configs": str(CONFIGS), "--version": f"ppo-by-hand {__version__}", "--help": __doc__, "-h": __doc__}
     print(said.get(command, __doc__), file=sys.stdout if command in said else sys.stderr)
     return 0 if command in said else 2

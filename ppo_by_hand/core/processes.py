@@ -53,7 +53,8 @@ class Processes:
     def collect(self, things: list[Thing]) -> list[Thing]:
         """The lists of all processes as one list, in their order. Tensors should be on the CPU."""
         with self.connected():
-            return gather_object(things)
+            found: list[Thing] = gather_object(things)
+            return found
 
     def check_same(self, settings: Mapping[str, object]) -> None:
         """

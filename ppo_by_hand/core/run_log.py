@@ -18,30 +18,15 @@ from .checks import LiveChecks, Metrics
 from .files import unused
 
 METRICS_FILE = "metrics.jsonl"
-BEGINS = '{"update": '
-"""A line of it; the last one of a killed run may be a part of that."""
-
-
-class Clock:
-    """Measures a rate between one call and the next."""
-
-    def __init__(self) -> None:
-        self.last = time.perf_counter()
-
-    def per_second(self, count: float) -> float:
-        """How many there were per second since the last call."""
-        before, self.last = self.last, time.perf_counter()
-        return count / (self.last - before)
 
 
 class RunLog:
     """Writes the metrics of each update; a context that closes its files, also after Ctrl-C.
 
-    In `log_dir` it writes TensorBoard's files and `metrics.jsonl`; a file of this name that is not of the same run is
-    renamed first. A line of the latter has `update` (1 is the first)
-    and every metric; NaN and infinity become null, since JSON has neither. Tokens per second are in TensorBoard alone,
-    so that the same run writes the same lines. Messages of the checks go to stderr. Of several processes only
-    the main one writes.
+    In `log_dir` it writes TensorBoard's files and `metrics.jsonl`, a line for each update with its number from 1 and
+    every metric; NaN and infinity become null, since JSON has neither. A file of this name that is there and does not
+    begin with this run's lines is renamed first. Tokens per second are in TensorBoard alone, so that the same run
+    writes the same lines. Messages of the checks go to stderr. Of several processes only the main one writes.
 
     Args:
         log_dir: created where missing; None writes no files, and checks all the same.
@@ -59,23 +44,18 @@ class RunLog:
         self.open_files = ExitStack()
         self.lines: IO[str] | None = None
         self.tensorboard: Any = None
-        self.clock = Clock()
+        self.last = time.perf_counter()
 
     def __enter__(self) -> RunLog:
         if self.log_dir is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            file = Path(self.log_dir, METRICS_FILE)
-            lines = "".join(_line(number, metrics) for number, metrics in enumerate(self.before, start=1))
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                self._keep_other(file, lines)
-                self.lines = self.open_files.enter_context(open(file, "w", encoding="utf-8"))
+                self.lines = self.open_files.enter_context(_open(Path(self.log_dir, METRICS_FILE), self.before))
             except OSError as error:
                 raise OSError(
                     f"expected log_dir to be a folder that can be written, got {self.log_dir} ({error.strerror})"
                 ) from error
-            self.lines.write(lines)
             # purge_step hides the points that a killed run wrote after its last checkpoint.
             writer = SummaryWriter(self.log_dir, purge_step=len(self.before) + 1)
             self.tensorboard = self.open_files.enter_context(writer)
@@ -94,30 +74,29 @@ class RunLog:
         Raises:
             DivergedError: nothing more can be learned, or a check of `stop_on` failed; these metrics are recorded.
         """
-        if self.log_dir is not None:
-            self._write_line(update, metrics)
+        if self.lines is not None:
+            print(_line(update, metrics), end="", file=self.lines, flush=True)
             for name, value in metrics.items():
                 self.tensorboard.add_scalar(name, value, update)
-            if "response_tokens" in metrics:
-                speed = self.clock.per_second(metrics["response_tokens"])
-                self.tensorboard.add_scalar("tokens_per_second", speed, update)
+            before, self.last = self.last, time.perf_counter()
+            speed = metrics.get("response_tokens", math.nan) / (self.last - before)
+            self.tensorboard.add_scalar("tokens_per_second", speed, update)
         for sentence in self.checks.see(metrics):
             if self.is_main:
                 tqdm.write(f"check: {sentence}", file=sys.stderr)
         self.checks.stop_if_diverged()
 
-    def _keep_other(self, file: Path, own: str) -> None:
-        """Rename the metrics that are there, unless the run goes on with them and nobody has added a line."""
-        found = file.read_text("utf-8", errors="replace") if file.is_file() else own
-        more = found.removeprefix(own).splitlines()
-        is_own = found.startswith(own) and all(line.startswith(BEGINS[: len(line)]) for line in more)
-        if file.is_file() and not (own and is_own):
-            aside = file.rename(unused(file))
-            tqdm.write(f"the metrics of an earlier run are now in {aside}", file=sys.stderr)
 
-    def _write_line(self, update: int, metrics: Metrics) -> None:
-        assert self.lines is not None, "a RunLog writes only inside `with RunLog(...) as log:`"
-        print(_line(update, metrics), end="", file=self.lines, flush=True)
+def _open(file: Path, before: Sequence[Metrics]) -> IO[str]:
+    """The file with the lines of the updates before, to go on; what is there of another run is renamed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(_line(number, metrics) for number, metrics in enumerate(before, start=1))
+    if file.is_file() and not (before and file.read_text("utf-8", errors="replace").startswith(lines)):
+        aside = file.rename(unused(file))
+        tqdm.write(f"the metrics of an earlier run are now in {aside}", file=sys.stderr)
+    opened = file.open("w", encoding="utf-8")
+    opened.write(lines)
+    return opened
 
 
 def _line(update: int, metrics: Metrics) -> str:

@@ -1,31 +1,23 @@
-"""The three figures of a capstone run: the training, the over-optimization, and one response taken apart."""
+"""The two figures of a capstone run: the training, and the over-optimization."""
 
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import matplotlib.pyplot as plt
-import torch
 
-from ppo_by_hand.core.prompts import encode_prompts
 from tiny_models.gold import GOLD_MAX
 
-from ..lesson06_kl_rewards import estimate_kl
-from ..lesson08_rollout import Experience, collect_experience
-from .run import CapstoneRun, PPORun, ppo_config
+from .run import CapstoneRun, PPORun
 
 matplotlib.use("Agg")
 # Okabe and Ito's colors, which color-blind readers can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#7F7F7F"
 
 
 def draw_figures(run: CapstoneRun) -> list[Path]:
-    """Write `training_curves.png`, `overoptimization.png` and `response.png` into the run's folder."""
-    figures = {
-        "training_curves.png": training_curves(run),
-        "overoptimization.png": overoptimization(run),
-        "response.png": response_by_token(run),
-    }
+    """Write `training_curves.png` and `overoptimization.png` into the run's folder."""
+    figures = {"training_curves.png": training_curves(run), "overoptimization.png": overoptimization(run)}
     for name, figure in figures.items():
         figure.savefig(run.plan.out / name, dpi=120)
         plt.close(figure)
@@ -93,60 +85,6 @@ def overoptimization(run: CapstoneRun) -> Any:
     axes[0].legend(loc="lower right")
     figure.suptitle("Reward over-optimization (open markers: end of training)")
     return figure
-
-
-def response_by_token(run: CapstoneRun) -> Any:
-    """One response of the tuned policy: reward, KL, value and advantage of each token."""
-    experience, tokens = _one_response(run)
-    kl = estimate_kl(experience.log_probs, experience.ref_log_probs)[0]
-    figure, axes = plt.subplots(4, 1, figsize=(10, 8), layout="constrained", sharex=True)
-    prompt = run.plan.prompts[0]
-    figure.suptitle(f'"{prompt}"\nThe score comes once, at the end; the critic and GAE spread it over the tokens')
-    rows = (
-        (experience.rewards[0], "reward\n(score units)", "bar", ORANGE),
-        (kl, "KL, k1\n(nats)", "bar", GREEN),
-        (experience.values[0], "value before\nthe token", "line", BLUE),
-        (experience.advantages[0], "advantage\n(raw)", "bar", GREY),
-    )
-    for axis, (numbers, label, kind, color) in zip(axes, rows, strict=True):
-        if kind == "bar":
-            axis.bar(range(len(tokens)), numbers.tolist(), color=color)
-        else:
-            axis.plot(range(len(tokens)), numbers.tolist(), "o-", color=color)
-        axis.axhline(0.0, color="black", linewidth=0.6)
-        axis.set_ylabel(label)
-        axis.margins(y=0.25)
-        for position, number in enumerate(numbers.tolist()):
-            axis.annotate(
-                f"{number:.2f}",
-                (position, number),
-                textcoords="offset points",
-                xytext=(0, 4 if number >= 0 else -11),
-                ha="center",
-                fontsize=8,
-            )
-    axes[-1].set_xticks(range(len(tokens)), tokens, rotation=30)
-    axes[-1].set_xlabel("token of the response")
-    return figure
-
-
-def _one_response(run: CapstoneRun) -> tuple[Experience, list[str]]:
-    trainer = run.ppo.result.trainer
-    config = ppo_config(run.plan.preset, run.plan.tokenizer, run.plan.seed, run.plan.preset.kl_coef)
-    input_ids, attention_mask = encode_prompts(run.plan.prompts[:1], run.plan.tokenizer, config.pad_token_id)
-    device = trainer.accelerator.device
-    sampling = torch.Generator(device=device).manual_seed(run.plan.seed)
-    experience = collect_experience(
-        trainer.accelerator.unwrap_model(trainer.model),
-        run.sft.policy,
-        trainer.score,
-        input_ids.to(device),
-        attention_mask.to(device),
-        config,
-        config.kl_coef,
-        sampling,
-    )
-    return experience, run.plan.tokenizer.convert_ids_to_tokens(experience.responses[0].tolist())
 
 
 def _metric(run: PPORun, name: str) -> list[float]:

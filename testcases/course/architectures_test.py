@@ -64,6 +64,12 @@ def mamba():
     return transformers.MambaForCausalLM(transformers.MambaConfig(**TOKENS, hidden_size=16, num_hidden_layers=1))
 
 
+def recurrent_gemma():
+    sizes = {**SIZES, "num_hidden_layers": 3, "intermediate_size": 32, "num_key_value_heads": 1, "head_dim": 8}
+    config = transformers.RecurrentGemmaConfig(**TOKENS, **sizes, lru_width=16, attention_window_size=8)
+    return transformers.RecurrentGemmaForCausalLM(config)
+
+
 def t5():
     return transformers.T5ForConditionalGeneration(
         transformers.T5Config(**TOKENS, d_model=16, num_layers=1, num_heads=2, d_ff=32)
@@ -79,6 +85,7 @@ def tuned(kind):
 
 NO_POLICIES = {
     "another-state": (mamba, "expected the policy to have a key-value cache (past_key_values), got a MambaForCausalLM"),
+    "state-inside": (recurrent_gemma, "have a key-value cache (past_key_values), got a RecurrentGemmaForCausalLM"),
     "encoder": (t5, "got a T5ForConditionalGeneration with an encoder for the prompt; load one with AutoModelFor"),
     "prefix-tuning": (lambda: tuned(PrefixTuningConfig), "got prefix or prompt tuning, whose learned tokens"),
     "prompt-tuning": (lambda: tuned(PromptTuningConfig), "got prefix or prompt tuning, whose learned tokens"),

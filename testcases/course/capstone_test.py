@@ -61,10 +61,10 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, 
     assert result["ppo"] != summary(undisturbed)["ppo"], "another seed, another run"
     assert (result["preset"], result["seed"], result["gold_max"]) == ("pocket", 3, 2.0)
     assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
-    for name in ("training_curves.png", "overoptimization.png", "response.png"):
+    for name in ("training_curves.png", "overoptimization.png"):
         assert (tmp_path / name).stat().st_size > 10_000
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("run.json", "summary.json", "training_curves.png", "overoptimization.png", "response.png"),
+        *("run.json", "summary.json", "training_curves.png", "overoptimization.png"),
         *("sft", "reward_model", "policy", "no_kl_policy", "log", "checkpoints"),
     }
     for name in ("ppo", "no_kl"):

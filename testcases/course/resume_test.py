@@ -270,17 +270,6 @@ def test_the_metrics_of_another_run_are_kept(tmp_path):
     assert first["score"] != second["score"] and first["update"] == second["update"] == 1
 
 
-def test_a_line_that_somebody_has_added_to_the_metrics_is_kept(tmp_path):
-    folder = CheckpointFolder(tmp_path / "checkpoints", every=2)
-    killed_after(3, folder, log_dir=tmp_path / "log")
-    file = tmp_path / "log" / "metrics.jsonl"
-    before = file.read_text() + "from here on with the new data\n"
-    file.write_text(before)
-    again = CheckpointFolder(tmp_path / "checkpoints", every=2)
-    assert resumed(again, log_dir=tmp_path / "log").updates_done == len(file.read_text().splitlines()) == UPDATES
-    assert (tmp_path / "log" / "metrics-1.jsonl").read_text() == before
-
-
 def test_weights_of_nan_are_not_saved_as_a_place_to_go_on_from(tmp_path):
     folder = CheckpointFolder(tmp_path, every=2)
 
