@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .core.checks import DivergedError as DivergedError
     from .core.config import PPOConfig as PPOConfig
     from .core.progress import quiet as quiet
+    from .hub.models import merged_weights as merged_weights
     from .hub.rewards import text_reward as text_reward
     from .lesson01_masked_sequences import gather_log_probs as gather_log_probs
     from .lesson01_masked_sequences import response_mask as response_mask
@@ -45,12 +46,14 @@ if TYPE_CHECKING:
     from .lesson11_scaling import Processes as Processes
     from .lesson11_scaling import enable_gradient_checkpointing as enable_gradient_checkpointing
     from .lesson11_scaling import keep_reference_adapter as keep_reference_adapter
+    from .lesson13_after_ppo import truncated_importance_weights as truncated_importance_weights
 
 _HOMES = {
     "core.checkpoint_folder": "CheckpointFolder",
     "core.checks": "DivergedError",
     "core.config": "PPOConfig",
     "core.progress": "quiet",
+    "hub.models": "merged_weights",
     "hub.rewards": "text_reward",
     "lesson01_masked_sequences": "gather_log_probs response_mask",
     "lesson02_reward_model": "RewardModel",
@@ -61,6 +64,7 @@ _HOMES = {
     "lesson08_rollout": "Experience Generation generate",
     "lesson09_ppo_trainer": "PPOTrainer",
     "lesson11_scaling": "DistributedPPOTrainer Processes enable_gradient_checkpointing keep_reference_adapter",
+    "lesson13_after_ppo": "truncated_importance_weights",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = ["CONFIGS", *_HOME_OF]

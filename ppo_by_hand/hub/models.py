@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.heads import text_config
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel
 
 
@@ -79,6 +81,16 @@ def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:
     more = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     listed = more if isinstance(more, list) else [] if more is None else [more]
     return tuple(sorted({tokenizer.eos_token_id, *listed}))
+
+
+def merged_weights(policy: Any) -> dict[str, Tensor]:
+    """The policy's weights by the names of its checkpoint, for an engine that samples; adapters are added in.
+
+    Args:
+        policy: left as it is; a policy with LoRA adapters is copied.
+    """
+    whole = copy.deepcopy(policy).merge_and_unload() if hasattr(policy, "peft_config") else policy
+    return dict(whole.state_dict())
 
 
 def embedding_rows(model: PreTrainedModel) -> int:

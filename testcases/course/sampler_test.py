@@ -133,6 +133,44 @@ def test_a_of_the_page_samples_with_the_adapters_of_a_lora_policy():
     assert policy.merge_and_unload().generation_config.repetition_penalty == 30.0
 
 
+class Engine:
+    """Samples with weights of its own, which somebody has to bring up to date."""
+
+    def __init__(self) -> None:
+        self.model = small_policy().double()
+
+    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
+        self.model.load_state_dict(weights)
+
+    def __call__(self, policy, *prompts, **options) -> Generation:
+        return generate(self.model, *prompts, **options)
+
+
+@pytest.mark.parametrize("is_lora", [False, True], ids=["whole", "lora"])
+def test_an_engine_gets_the_weights_of_each_update_by_the_line_of_the_page(is_lora, capsys):
+    page = (ROOT / "book/pages/generation.md").read_text("utf-8")
+    lines = page[page.index("from ppo_by_hand import merged_weights") :].partition("```")[0]
+    found = {}
+    for code in (lines, "trainer.train(prompts)"):
+        engine, policy = Engine(), small_policy().double()
+        if is_lora:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
+                policy = get_peft_model(
+                    policy, LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
+                ).double()
+        critic = ValueModel(small_policy(seed=2).base_model).double()
+        options = {"num_updates": 3, "batch_size": 20, "max_new_tokens": 6, "learning_rate": 0.05, "warmup_updates": 0}
+        config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, recompute_log_probs=True, **options)
+        reference = None if is_lora else make_reference(policy)
+        trainer = PPOTrainer(PolicyAndValue(policy, critic), TokenSum(), reference, config, sampler=engine)
+        exec(code, {"trainer": trainer, "prompts": PROMPTS, "engine": engine})
+        found[code] = [metrics["sampler_kl"] for metrics in trainer.history]
+    assert found[lines] == pytest.approx([0.0] * 3, abs=1e-9)
+    assert found["trainer.train(prompts)"][2] > 1e-3
+    assert "it has other weights (those of an update before?)" in capsys.readouterr().err
+
+
 def test_the_answer_of_an_engine_is_lists():
     made = Generation.from_lists([[7, 8, 1], [9, 1]], [[-0.5, -1.0, -1.5], [-2.0, -2.5]], pad_token_id=0)
     assert made.responses.tolist() == [[7, 8, 1], [9, 1, 0]] and made.mask.tolist()[1] == [True, True, False]
