@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
-
-from torch import nn
+from typing import Any
 
 from .checkpoints import CHECKPOINT_FILE
 from .checks import DivergedError
-from .config import PPOConfig
 from .files import first_line
 from .shapes import check_number
-
-
-class Resumable(Protocol):
-    """What `CheckpointFolder` needs of a trainer."""
-
-    updates_done: int
-    config: PPOConfig
-    model: nn.Module
-
-    def save_checkpoint(self, directory: str | Path) -> None: ...
-
-    def load_checkpoint(self, directory: str | Path) -> None: ...
 
 
 class CheckpointFolder:
@@ -39,7 +24,7 @@ class CheckpointFolder:
         self.directory, self.every = Path(directory), every
         self.is_of_another_run = (self.directory / CHECKPOINT_FILE).exists()  # until `load` has taken it
 
-    def load(self, trainer: Resumable) -> bool:
+    def load(self, trainer: Any) -> bool:
         """Let a trainer go on from the checkpoint; False if there is none.
 
         Raises:
@@ -51,7 +36,7 @@ class CheckpointFolder:
         self.is_of_another_run = False
         return True
 
-    def save(self, trainer: Resumable) -> None:
+    def save(self, trainer: Any) -> None:
         """Save if it is time; made for `on_update` of `PPOTrainer.train`.
 
         Raises:

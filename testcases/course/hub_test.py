@@ -324,7 +324,7 @@ BAD_MODELS = {
     "weights-of-nan": (
         lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model.transformer.ln_f.weight.fill_(torch.nan))},
         (),
-        "expected POLICY to have finite weights, got NaN",
+        "expected weights that are finite numbers, got NaN",
     ),
     "template-that-raises": (
         lambda gpt2, to: {"policy": causal(to, words=raising_template())},

@@ -106,20 +106,13 @@ def noise_of_python(policy):
     attention.forward = lambda **named: (plain(**named)[0] * random.random(), None)
 
 
-@named_cases(
-    "spoil, name",
-    {
-        "module": (noisy_activation, r"policy\.model\.layers\.1\.mlp\.act_fn \(Noise\)"),
-        "layer": (noise_in_a_layer, r"policy\.model\.layers\.0 \(LlamaDecoderLayer\)"),
-        "chance-of-python": (noise_of_python, r"policy\.model\.layers\.1\.self_attn \(LlamaAttention\)"),
-    },
-)
-def test_a_model_that_stays_random_in_train_mode_is_refused_by_the_name_of_its_module(spoil, name):
-    policy, sentence = policy_of("llama"), "expected the same numbers from two passes in train mode, got others from"
+@pytest.mark.parametrize("spoil", [noisy_activation, noise_in_a_layer, noise_of_python])
+def test_a_model_that_stays_random_in_train_mode_is_refused(spoil):
+    policy = policy_of("llama")
     trainer = trainer_of("llama", policy=policy)
     spoil(policy)
     before = random_states()
-    with pytest.raises(ValueError, match=f"{sentence} {name}: "):
+    with pytest.raises(ValueError, match="expected the same numbers from two passes of the models in train mode"):
         trainer.train(PROMPTS)
     assert random_states() == before and not trainer.history
 
