@@ -5,7 +5,7 @@ import json
 import torch
 from matplotlib.figure import Figure
 
-from solutions.contest.record import mean, recorded
+from solutions.contest.record import mean, ran, recorded
 from solutions.lesson13_after_ppo import DENOMINATORS, reduce_losses
 
 from . import BLUE, GREEN, ORANGE, PINK
@@ -14,7 +14,7 @@ from .style import INK, RULE, canvas
 
 LENGTHS = (4, 1)
 CONSTANT = 10.0
-SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN}
+SAMPLING = {"PPO": BLUE, "RLOO": ORANGE, "GRPO": GREEN, "Dr. GRPO": PINK, "DAPO": INK}
 OTHERS = {"DPO, all pairs": ORANGE, "DPO, sampled pairs": PINK, "rejection sampling": GREEN, "best of n": INK}
 
 
@@ -48,8 +48,9 @@ def contest() -> tuple[Figure, str]:
     titles = ("PPO, RLOO, GRPO", "DPO, rejection sampling, best of n")
     for axes, shown, title in zip(panels, (SAMPLING, OTHERS), titles, strict=True):
         axes.axhline(2, color=RULE, lw=0.8)
-        for name, color in shown.items():
-            axes.plot(*_curve(runs, name), "-o", ms=3.5, color=color, label=name)
+        for name in ran(runs):
+            if name in shown:
+                axes.plot(*_curve(runs, name), "-o", ms=3.5, color=shown[name], label=name)
         if "PPO" not in shown:
             axes.plot(*_curve(runs, "PPO"), "--", color=BLUE, lw=1.2, label="PPO")
         axes.set(xlim=(0, 10), ylim=(0, 2.1), xlabel="KL from the SFT model (nats)", title=title)
