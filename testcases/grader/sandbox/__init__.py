@@ -7,7 +7,7 @@ from testcases.harness.faces import face
 if TYPE_CHECKING:
     from .bubblewrap import NoSandbox, check_bubblewrap
     from .limits import Limits
-    from .sandbox import Course, Sandbox, WorkerError
+    from .sandbox import Sandbox, WorkerError
     from .staging import fingerprint
     from .worker_client import SandboxEvaluator
 
