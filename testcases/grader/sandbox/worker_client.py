@@ -58,7 +58,9 @@ class SandboxEvaluator:
         return text_of(self.files.get(f"{lesson}/{file}", b""))
 
     def with_texts(self, texts: Mapping[str, str]) -> SandboxEvaluator:
-        return SandboxEvaluator(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+        other = SandboxEvaluator(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+        other._spent = self._spent
+        return other
 
     def _evaluate(self, request: Request) -> Outcome:
         key, file = (request.lesson, request.exercise), read_lesson(request.lesson).file_of(request.exercise)
