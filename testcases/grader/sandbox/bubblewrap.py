@@ -25,10 +25,7 @@ INSTALL = (
     "expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
     "{why}. {advice}. To grade only your own code without any protection: make check SANDBOX=none"
 )
-TO_INSTALL = (
-    "Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap. Elsewhere "
-    "(macOS, Windows) use a Linux container or machine"
-)
+TO_INSTALL = "Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap"
 ADVICE = {
     "No permissions to create new namespace|Creating new namespace failed|Failed RTM_NEWADDR|setting up uid map": (
         "What is missing here are user namespaces. In a container: docker run --security-opt seccomp=unconfined "
@@ -169,6 +166,17 @@ def _is_below(path: str, folder: str) -> bool:
 _probe: dict[str, str | bool] = {}
 
 
+def check_sandbox(kind: str) -> None:
+    """Raises NoSandbox: workers cannot run here in this kind of sandbox."""
+    if sys.platform != "linux":
+        raise NoSandbox(
+            "make check needs Linux, or a Linux container such as testcases/grader/ready/Containerfile; pytest tests "
+            "your own lessons on any system"
+        )
+    if kind == "bwrap":
+        check_bubblewrap()
+
+
 @cache
 def check_bubblewrap() -> tuple[str, ...]:
     """The options that bwrap takes here beside those that it must.
@@ -176,10 +184,6 @@ def check_bubblewrap() -> tuple[str, ...]:
     Raises:
         NoSandbox: it is missing, or may not make namespaces here.
     """
-    if sys.platform != "linux":
-        raise NoSandbox(
-            "make check needs Linux, or a Linux container (testcases/grader/ready/Containerfile); pytest needs neither"
-        )
     missing = [name for name in ("bwrap", "prlimit", "setpriv") if not shutil.which(name)]
     said = ""
     for more in (("--disable-userns",), ()) if not missing else ():  # bubblewrap before 0.8 cannot.

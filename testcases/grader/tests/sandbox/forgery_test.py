@@ -66,3 +66,10 @@ def test_what_was_handed_out_earns_nothing():
     result = grader.grade(submission)
     found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
     assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"]
+
+
+@pytest.mark.parametrize("kind", ["bwrap", "none"])
+def test_on_another_system_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, kind: str):
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(_bubblewrap.NoSandbox, match="make check needs Linux, or a Linux container"):
+        _bubblewrap.check_sandbox(kind)
