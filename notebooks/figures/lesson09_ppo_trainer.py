@@ -16,7 +16,6 @@ from matplotlib.ticker import NullLocator
 from torch import Tensor, nn
 
 from book.figures import BLUE, ORANGE, SKY
-from ppo_by_hand.core import collector
 from tiny_models import builders, checkpoints, language
 
 from . import suptitle
@@ -90,7 +89,8 @@ class Training:
     def minibatch(self) -> Any:
         """Experience of the first rollout, ready for an optimizer step."""
         size = SETTINGS["batch_size"]
-        experience = self.trainer()._collect(language.all_prompts()[:size])
+        trainer, prompts = self.trainer(), language.all_prompts()[:size]
+        experience = trainer.compute_rewards(trainer.generate_responses(prompts), prompts)
         whitened = self.lessons.masked.masked_whiten(experience.advantages, experience.mask)
         return replace(experience, advantages=whitened)
 
@@ -132,13 +132,13 @@ def faults(lessons: SimpleNamespace) -> dict[str, dict[str, Any]]:
     special = {"eos_token_id": EOS, "pad_token_id": PAD}
     random_weights = builders.build_gpt2(len(TOKENIZER), n_layer=2, n_embd=64, n_head=4, seed=5, **special)
     return {
-        "whitened returns": {"patches": [(lessons.rollout, "compute_response_gae", whitened_returns)]},
+        "whitened returns": {"patches": [(trainer, "compute_response_gae", whitened_returns)]},
         "no mask": {"patches": [_without_mask(trainer, name) for name in unmasked]},
-        "GAE over padding": {"patches": [(lessons.rollout, "compute_response_gae", over_padding)]},
+        "GAE over padding": {"patches": [(trainer, "compute_response_gae", over_padding)]},
         "wrong shift": {"patches": [(trainer, "gather_log_probs", shifted)]},
         # The trainer measures this before its first update and refuses it, so the look is switched off as well.
         "dropout on": {
-            "patches": [(trainer, "disable_dropout", _enable_dropout), (collector, "check_no_dropout", lambda *_: None)]
+            "patches": [(trainer, "disable_dropout", _enable_dropout), (trainer, "check_no_dropout", lambda *_: None)]
         },
         "wrong reference": {"reference": random_weights},
         "sign of the entropy": {"patches": [(trainer, "combine_losses", _entropy_added)], "entropy_coef": 1.0},

@@ -128,7 +128,7 @@ class TwoProcesses:
             "whitened in each process": None,
         }
 
-    def weights(self, fault: str = "") -> Tensor:
+    def weights(self) -> Tensor:
         """(5, N): all weights at the start and after each of four updates."""
         torch.set_num_threads(1)
         lessons, config = self.lessons, ppo_config(self.lessons.ppo)
@@ -139,15 +139,12 @@ class TwoProcesses:
         start = copy.deepcopy(model)
         weights = [parameters_to_vector(start.parameters()).detach()]
         encoded = lessons.ppo.encode_prompts(PROMPTS, TOKENIZER, PAD)
-        rows = torch.tensor(trainer.processes.share(list(range(len(PROMPTS)))))
+        trainer.generate_responses = lambda prompts: None  # the rollout below is that of all processes
         for update in range(4):
             draw = torch.Generator().manual_seed(update)
             arguments = (start, trainer.ref_model, trainer.score, *encoded, config, 0.05, draw)
-            own = lessons.rollout.collect_experience(*arguments).rows(rows)
-            if fault == "whitened in each process":
-                own = replace(own, advantages=lessons.masked.masked_whiten(own.advantages, own.mask))
-                trainer.config = replace(config, whiten_advantages=False)
-            trainer.collector.own_experience = lambda prompts, own=own: own
+            whole = lessons.rollout.collect_experience(*arguments)
+            trainer.compute_rewards = lambda responses, prompts, whole=whole: whole
             trainer.training_step(PROMPTS)
             weights.append(parameters_to_vector(model.parameters()).detach())
         return torch.stack(weights)
@@ -157,11 +154,20 @@ class TwoProcesses:
         debug_launcher(self._in_each_process, (fault,), num_processes=2)
         return torch.load(os.path.join(self.folder, fault or "correct"))
 
+    def _in_two_halves(self, advantages: Tensor, mask: Tensor) -> Tensor:
+        """Each process whitens its own rows."""
+        halves = zip(advantages.chunk(2), mask.chunk(2), strict=True)
+        return torch.cat([self.lessons.masked.masked_whiten(*half) for half in halves])
+
     def _in_each_process(self, fault: str) -> None:
         AcceleratorState._reset_state(reset_partial_state=True)  # a fork inherits that of the notebook's own run
         weight_of = self.faults.get(fault) or self.lessons.lesson.gradient_weight
-        with patch.object(self.lessons.scaled, "gradient_weight", weight_of):
-            weights = self.weights(fault)
+        whiten = self._in_two_halves if fault == "whitened in each process" else self.lessons.masked.masked_whiten
+        with (
+            patch.object(self.lessons.scaled, "gradient_weight", weight_of),
+            patch.object(self.lessons.ppo.trainer, "masked_whiten", whiten),
+        ):
+            weights = self.weights()
         if PartialState().is_main_process:
             torch.save(weights, os.path.join(self.folder, fault or "correct"))
 

@@ -20,25 +20,21 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
 }
 """Fraction of the run that is done -> fraction of the learning rate."""
-ADVANTAGES, KL_PLACES = ("gae", "rloo", "grpo"), ("reward", "loss")
-OF_A_CRITIC = ("lam", "value_coef", "value_clip_epsilon", "critic_learning_rate", "critic_warmup_updates")
-"""Settings that say nothing without one."""
 _AT_LEAST_1 = (
     "max_new_tokens num_updates batch_size samples_per_prompt micro_rollout_batch_size num_epochs num_minibatches "
     "micro_batch_size kl_horizon"
 )
 _ABOVE_0 = (
-    "temperature clip_score learning_rate critic_learning_rate adam_epsilon max_grad_norm value_clip_epsilon kl_target "
-    "max_update_kl"
+    "temperature clip_score learning_rate critic_learning_rate adam_epsilon max_grad_norm clip_epsilon "
+    "value_clip_epsilon kl_target max_update_kl"
 )
 BOUNDS: dict[str, tuple[float, float, bool]] = {
     **dict.fromkeys(_AT_LEAST_1.split(), (1, math.inf, False)),
     **dict.fromkeys(_ABOVE_0.split(), (0.0, math.inf, True)),
     **dict.fromkeys("missing_stop_penalty value_coef entropy_coef kl_coef".split(), (0.0, math.inf, False)),
     **dict.fromkeys("warmup_updates critic_warmup_updates".split(), (0, math.inf, False)),
-    **dict.fromkeys("gamma lam".split(), (0.0, 1.0, False)),
+    **dict.fromkeys("gamma lam critic_lam".split(), (0.0, 1.0, False)),
     "ratio_threshold": (1.0, math.inf, True),
-    "importance_cap": (1.0, math.inf, False),
     "seed": (0, 2**63 - 1, False),
 }
 """Setting -> lowest and highest number, and whether the lowest itself is too low; None is always in them."""
@@ -57,6 +53,8 @@ class RolloutConfig:
         temperature: > 0; the same when sampling, for the reference and in training.
         gamma: Discount in [0, 1].
         lam: GAE's lambda in [0, 1].
+        critic_lam: A lambda of its own for the critic's targets, in [0, 1]; 1 carries the score of a long response
+            back to its first token. None: `lam`.
         kl_estimator: KL penalty on each token: "k1"; or "k2" or "k3", whose gradients are wrong in a reward
             (lesson 6).
         clip_score: > 0; scores are clipped to +- this before they become rewards.
@@ -70,6 +68,7 @@ class RolloutConfig:
     temperature: float = 1.0
     gamma: float = 1.0
     lam: float = 0.95
+    critic_lam: float | None = None
     kl_estimator: str = "k1"
     clip_score: float = 5.0
     missing_stop_penalty: float = 1.0
@@ -117,8 +116,6 @@ class PPOConfig(RolloutConfig):
         recompute_log_probs: The policy computes the log-probabilities of the sampled tokens again, in one more
             pass without a cache: for a `sampler` of your own, and for bf16, where a token's two
             log-probabilities differ by up to 0.07.
-        importance_cap: >= 1, with recompute_log_probs: each token's advantage is weighted by
-            min(policy / sampler, this), in probabilities; 2 is usual. None: all tokens count alike.
         batch_size: Prompts, and so responses, in one update, >= 1.
         samples_per_prompt: Responses to each prompt of an update, a divisor of batch_size.
         micro_rollout_batch_size: Responses sampled and evaluated at once, at most batch_size; a smaller number
@@ -136,17 +133,11 @@ class PPOConfig(RolloutConfig):
             is 0.
         adam_epsilon: > 0; PyTorch's 1e-8 makes the first steps large where gradients are small.
         max_grad_norm: > 0; gradients are scaled down to this norm before each step.
-        clip_epsilon: > 0, PPO's interval around ratio 1: [1 - epsilon, 1 + epsilon]; of a pair (low, high)
-            [1 - low, 1 + high].
+        clip_epsilon: > 0, half the width of PPO's interval around ratio 1: [1 - epsilon, 1 + epsilon].
         value_clip_epsilon: > 0, in units of value.
         value_coef: >= 0, weight of the value loss.
         entropy_coef: >= 0, weight of the entropy bonus.
-        advantages: What a response is compared with: "gae", the critic; "rloo", the mean of the other responses
-            to its prompt; "grpo", the mean of all of them, in standard deviations. The last two need
-            samples_per_prompt and take no critic.
         whiten_advantages: Mean 0, variance 1 over the real tokens of each rollout; after the returns are made.
-        kl_in: Where the KL penalty stands: in the "reward" of each token, or as a term of its own in the
-            "loss".
         kl_coef: >= 0, the coefficient (beta) of KL(policy || reference); where the controller starts.
         kl_target: Nats in a whole response that the adaptive controller steers to; None keeps kl_coef fixed.
         kl_horizon: Responses after which an error of 0.2 has changed `kl_coef` by a fifth.
@@ -164,7 +155,6 @@ class PPOConfig(RolloutConfig):
     clip_score: float | None = 5.0  # type: ignore[assignment]  # wider than lesson 8 reads: __post_init__ makes it a float
     num_updates: int = 60
     recompute_log_probs: bool = False
-    importance_cap: float | None = None
     batch_size: int = 64
     samples_per_prompt: int = 1
     micro_rollout_batch_size: int | None = None
@@ -178,13 +168,11 @@ class PPOConfig(RolloutConfig):
     critic_warmup_updates: int = 0
     adam_epsilon: float = 1e-5
     max_grad_norm: float = 1.0
-    clip_epsilon: float | tuple[float, float] = 0.2
+    clip_epsilon: float = 0.2
     value_clip_epsilon: float = 0.2
     value_coef: float = 0.1
     entropy_coef: float = 0.0
-    advantages: str = "gae"
     whiten_advantages: bool = True
-    kl_in: str = "reward"
     kl_coef: float = 0.05
     kl_target: float | None = None
     kl_horizon: int = 10_000
@@ -204,55 +192,19 @@ class PPOConfig(RolloutConfig):
                 "lower num_minibatches or raise batch_size"
             )
         self._check_rollout()
-        self._check_advantages()
         if self.scheduler not in SCHEDULES:
             raise ValueError(
                 f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}; any other is a "
                 "function, schedule= of PPOTrainer"
             )
-        self._check_clip()
         if self.kl_target is not None:
             check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
         self._check_stops()
-        self._check_sampler()
-
-    def _check_sampler(self) -> None:
-        if self.importance_cap is not None and not self.recompute_log_probs:
-            raise ValueError("expected recompute_log_probs with importance_cap, got False; set it to True")
 
     def _check_stops(self) -> None:
         if unknown := [name for name in self.stop_on if name not in BY_NAME]:
             raise ValueError(f"expected stop_on to name checks ({', '.join(BY_NAME)}), got {unknown[0]!r}")
         object.__setattr__(self, "stop_on", tuple(self.stop_on))  # JSON gives a list
-
-    def _check_clip(self) -> None:
-        pair: Any = self.clip_epsilon
-        if not isinstance(pair, tuple | list):
-            pair = (pair, pair)
-        elif len(pair) != 2:
-            raise ValueError(f"expected clip_epsilon to be one number or a pair (low, high), got {pair}")
-        else:
-            object.__setattr__(self, "clip_epsilon", tuple(pair))  # JSON gives a list
-        for epsilon in pair:
-            check_number("clip_epsilon", epsilon, 0.0, open_low=True)
-
-    def _check_advantages(self) -> None:
-        for name, value, known in (("advantages", self.advantages, ADVANTAGES), ("kl_in", self.kl_in, KL_PLACES)):
-            if value not in known:
-                raise ValueError(f"expected {name} to be one of {', '.join(known)}, got {value!r}")
-        if self.kl_in == "loss" and self.kl_estimator != "k1":
-            raise ValueError(
-                f'expected no kl_estimator with kl_in="loss", which has its own, got {self.kl_estimator!r}'
-            )
-        if self.advantages == "gae":
-            return
-        rule = f'with advantages="{self.advantages}", which compares whole responses to one prompt'
-        if self.samples_per_prompt < 2:
-            raise ValueError(f"expected samples_per_prompt of 2 or more {rule}, got {self.samples_per_prompt}")
-        fits = {one.name: one.default for one in fields(self) if one.name in OF_A_CRITIC}
-        for name, fit in {**fits, "gamma": 1.0, "whiten_rewards": False, "whiten_advantages": False}.items():
-            if getattr(self, name) != fit:
-                raise ValueError(f"expected {name} to be {fit} {rule}, got {getattr(self, name)}")
 
     def _check_rollout(self) -> None:
         if self.batch_size % self.samples_per_prompt:

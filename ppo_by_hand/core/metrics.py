@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from .config import PPOConfig
-from .groups import OF_A_CRITIC
 from .schedule import Schedule, learning_rates
 from .tokens import is_stop
 
@@ -32,7 +31,7 @@ def rollout_metrics(
     unexplained = (to_go - values).var(correction=0) / to_go.var(correction=0).clamp(min=1e-8)
     is_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
     clipped = scores - config.missing_stop_penalty * (~is_stopped).to(scores.dtype)
-    found = {
+    return {
         "score": scores.mean().item(),
         "score_std": scores.std(correction=0).item(),
         "score_clip_fraction": (clipped.abs() > config.clip_score).float().mean().item(),
@@ -48,7 +47,24 @@ def rollout_metrics(
         "learning_rate": learning_rates(config, updates_done, schedule)[0],
         "max_grad_norm": config.max_grad_norm,
     }
-    return found if config.advantages == "gae" else {name: found[name] for name in found if name not in OF_A_CRITIC}
+
+
+def sampler_metrics(experience: Any) -> dict[str, float]:
+    """`sampler_kl`, the k3 estimate per token of KL(sampler || policy), and `sampler_ratio_max`, the largest ratio.
+
+    Empty where the sampler gave no log-probabilities: then they are NaN.
+
+    Args:
+        experience: lesson 8's `Experience`, whose `log_probs` the policy in training has computed.
+    """
+    mask = experience.mask
+    log_ratio = (experience.log_probs - experience.sampler_log_probs)[mask]
+    if log_ratio.isnan().any():
+        return {}
+    return {
+        "sampler_kl": (log_ratio.expm1() - log_ratio).mean().item(),
+        "sampler_ratio_max": log_ratio.exp().max().item(),
+    }
 
 
 def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:

@@ -30,14 +30,11 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
     ):
         if not fits:
             raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")
-    has_critic = any(hasattr(model, name) for name in ("value_model", "value_head"))
-    if has_critic != (config.advantages == "gae"):
-        wanted, why = (
-            ("PolicyAlone(policy)", "nothing would train a critic")
-            if has_critic
-            else ("PolicyAndValue(policy, ValueModel(backbone))", "GAE reads the critic's values")
+    if not any(hasattr(model, name) for name in ("value_model", "value_head")):
+        raise ValueError(
+            "expected PolicyAndValue(policy, ValueModel(backbone)) or SharedPolicyAndValue(policy), got "
+            f"{_brief(model)} without a critic, whose values GAE reads"
         )
-        raise ValueError(f'expected {wanted} with advantages="{config.advantages}", got {_brief(model)}; {why}')
     for name, reader in (("policy", model.policy), ("reference", ref_model)):
         is_none = not isinstance(reader, nn.Module) and (reader is not None or name == "policy")
         if is_none or (hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None):

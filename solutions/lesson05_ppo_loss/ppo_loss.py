@@ -11,7 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ppo_by_hand.core.asymmetric_clip import by_sides, value_clip_fraction
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 
 
@@ -47,11 +46,7 @@ def clipped_objective(ratio: Tensor, advantages: Tensor, clip_epsilon: float = 0
 
 
 def compute_ppo_loss(
-    log_probs: Tensor,
-    old_log_probs: Tensor,
-    advantages: Tensor,
-    clip_epsilon: float | tuple[float, float] = 0.2,
-    mask: Tensor | None = None,
+    log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> Tensor:
     """PPO-Clip: follow the advantage, but gain nothing from moving a token out of the interval around ratio 1.
 
@@ -65,7 +60,7 @@ def compute_ppo_loss(
         log_probs: (...) of the policy in training, in nats; the only argument that receives a gradient.
         old_log_probs: same shape, of the policy that sampled.
         advantages: same shape; usually whitened by the caller.
-        clip_epsilon: > 0, half the width of the interval. A pair, the widths below and above, is taken apart for you.
+        clip_epsilon: > 0, half the width of the interval.
         mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
 
     Returns:
@@ -77,8 +72,6 @@ def compute_ppo_loss(
     Source: Schulman et al., "Proximal Policy Optimization Algorithms", 2017, equation 7.
     """
     _check_policy_terms(log_probs, old_log_probs, advantages, mask)
-    if isinstance(clip_epsilon, tuple):
-        return by_sides(compute_ppo_loss, log_probs, old_log_probs, advantages, clip_epsilon, mask)
     check_number("clip_epsilon", clip_epsilon, 0.0, open_low=True)
     # region solution
     log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
@@ -156,11 +149,7 @@ def combine_losses(
 
 @torch.no_grad()
 def ppo_statistics(
-    log_probs: Tensor,
-    old_log_probs: Tensor,
-    advantages: Tensor,
-    clip_epsilon: float | tuple[float, float] = 0.2,
-    mask: Tensor | None = None,
+    log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> dict[str, float]:
     """How far the policy has moved from the one that sampled, and how often the clip acts.
 
@@ -168,7 +157,7 @@ def ppo_statistics(
         log_probs: (...) of the policy in training, in nats.
         old_log_probs: same shape, of the policy that sampled.
         advantages: same shape; their sign decides which side of the interval can be clipped.
-        clip_epsilon: > 0, or a pair, as in `compute_ppo_loss`.
+        clip_epsilon: > 0, as in `compute_ppo_loss`.
         mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
 
     Returns:
@@ -183,8 +172,6 @@ def ppo_statistics(
         ValueError: shapes disagree, no token is real, the mask is not bool, or clip_epsilon is not positive.
     """
     _check_policy_terms(log_probs, old_log_probs, advantages, mask)
-    if isinstance(clip_epsilon, tuple):
-        return by_sides(ppo_statistics, log_probs, old_log_probs, advantages, clip_epsilon, mask)
     check_number("clip_epsilon", clip_epsilon, 0.0, open_low=True)
     # region solution
     log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
@@ -215,7 +202,9 @@ def value_statistics(
     check_shapes(values=(values, "..."), old_values=(old_values, "..."), returns=(returns, "..."), mask=(mask, "..."))
     _check_tokens(values, mask)
     values, old_values, returns = _select(mask, values, old_values, returns)
-    return {"value_clip_fraction": value_clip_fraction(values, old_values, returns, clip_epsilon)}
+    clipped = values.clamp(old_values - clip_epsilon, old_values + clip_epsilon)  # inside it is the value, to the bit
+    is_held = (clipped - returns).abs() > (values - returns).abs()
+    return {"value_clip_fraction": is_held.double().mean().item()}
 
 
 def compute_kl_penalty_loss(

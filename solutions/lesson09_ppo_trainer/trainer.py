@@ -1,18 +1,18 @@
-"""Lesson 9: the trainer: a rollout, then epochs of minibatches of microbatches. PPO on one screen:
+"""Lesson 9: the trainer. One update of PPO, in the order of lesson 0, and the method that makes each part of it:
 
-    for each batch of prompts:                                                      training_step
-        responses, log_probs = policy.generate(prompts)                             generate_responses
-        ref_log_probs, values, scores = reference, critic, reward model             lesson 8
-        rewards = -kl_coef (log_probs - ref_log_probs), + score on the last token   lesson 6
-        advantages, returns = GAE(rewards, values); whiten the advantages           lessons 4 and 1
-        for each epoch, for each minibatch:                                         optimize
-            for each microbatch: loss, backward; then clip the gradient, step       optimizer_step
-                ratio = exp(new log_probs - log_probs)                              compute_loss
-                loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy
-        adapt kl_coef to its target                                                 lesson 6
+    for each batch of prompts:                                                              training_step
+        the policy writes responses and keeps the log-probs of their tokens                 generate_responses
+        reference, critic and reward model read them; the reward is the score, minus
+            kl_coef * (log_probs - ref_log_probs) on each token                             compute_rewards
+        GAE makes advantages and returns of rewards and values; the advantages are whitened
+        for each epoch, for each minibatch:
+            for each microbatch: loss, backward; then clip the gradient and step            optimizer_step
+                ratio = exp(new log_probs - log_probs)
+                loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy   compute_loss
+        kl_coef moves towards its target
 
-The methods stand in this order; then `train`, which draws the batches, saving and helpers. The rollout is collected by
-an object that is given, `Collector` of ppo_by_hand/core/collector.py.
+The methods stand in this order, each below those that it calls; then come `train`, which draws the batches, and the
+checkpoints. At the end of the file are helpers, which are given.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,15 +42,14 @@ from ppo_by_hand.core.checkpoints import (
     read_checkpoint,
     trained_weights,
 )
-from ppo_by_hand.core.collector import Blocks, Collector, WithCollector
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.engines import with_importance_weights
-from ppo_by_hand.core.groups import with_kl_in_the_loss
+from ppo_by_hand.core.dropout import check_no_dropout
 from ppo_by_hand.core.metrics import merged as _merge
+from ppo_by_hand.core.metrics import rollout_metrics, sampler_metrics
 from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.progress import in_turn
-from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, tokenize
+from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, encode_prompts, tokenize
 from ppo_by_hand.core.rows import columns_for
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
@@ -56,7 +57,7 @@ from ppo_by_hand.core.scoring import RewardFunction, make_scorer
 from ppo_by_hand.core.validate import check_functions, check_parts, check_reward_tokens
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
-from ..lesson03_policy_gradient import leave_one_out_baseline
+from ..lesson04_gae import compute_response_gae
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics, value_statistics
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
 from ..lesson07_actor_critic import (
@@ -71,40 +72,23 @@ from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
     Generation,
-    checked_generation,
+    checked_sampler,
     evaluate_responses,
     generate,
     merge_experiences,
     merge_generations,
-    with_rewards_whitened,
 )
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from ..lesson07_actor_critic import PolicyAlone
 
-BLOCKS = Blocks(
-    gather_log_probs,
-    masked_whiten,
-    leave_one_out_baseline,
-    evaluation_mode,
-    response_logits,
-    checked_generation,
-    merge_generations,
-    evaluate_responses,
-    merge_experiences,
-    with_rewards_whitened,
-)
-"""Of which the collector makes a rollout."""
-
-
-class PPOTrainer(WithCollector):
+class PPOTrainer:
     """Proximal policy optimization of a language model against a reward.
 
     Args:
-        model: actor and critic, or `PolicyAlone` where advantages come from groups; trained in place, in train mode and
-            without its dropout; a rollout reads it in eval mode.
+        model: actor and critic; trained in place, in train mode and without its dropout; a rollout reads it in eval
+            mode.
         reward_model: a module (input_ids, attention_mask) -> (B,), or any Python function
             (prompts, responses) -> numbers.
         ref_model: the frozen reference, or None for a LoRA policy that is its own (`reference_mode`).
@@ -112,11 +96,12 @@ class PPOTrainer(WithCollector):
         tokenizer: needed where prompts are texts or the reward is a function.
         sampler: replaces lesson 8's `generate`; it takes the same arguments and returns the same.
         optimizer: makes another one than AdamW of parameter groups: `lambda groups: AdamW(groups, weight_decay=0.01)`.
-        schedule: updates done -> factor of the learning rates, in the place of warm-up and `config.scheduler`.
+        schedule: updates done -> factor of the learning rates, instead of a warm-up and a decay to 0.
 
     Attributes:
         updates_done: int, updates so far, each a rollout and its optimizer steps.
         history: one dict of metrics for each of them.
+        steps: the statistics of each optimizer step of the last update, to plot for example `approx_kl` inside it.
 
     Raises:
         ValueError: a part is not what it should be, or it runs in several processes, which would all do the same work.
@@ -124,7 +109,7 @@ class PPOTrainer(WithCollector):
 
     def __init__(
         self,
-        model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
+        model: PolicyAndValue | SharedPolicyAndValue,
         reward_model: nn.Module | RewardFunction,
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
@@ -136,18 +121,16 @@ class PPOTrainer(WithCollector):
         check_parts(model, ref_model, config)
         check_functions(sampler=sampler, schedule=schedule)
         check_reward_tokens(reward_model, model.policy)
-        self.config = config
-        self.sampler, self.schedule = sampler, schedule
-        self.tokenizer = tokenizer
+        self.config, self.tokenizer, self.schedule = config, tokenizer, schedule
+        self.sampler = None if sampler is None else checked_sampler(sampler, config)
         self.accelerator = Accelerator()
         self._check_processes()
         device = self.accelerator.device
         disable_dropout(model)
         may_lack_frozen_weights(model)
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
-        if isinstance(reward_model, nn.Module):
-            freeze(reward_model.to(device))
-        self.score, self._reward_model = make_scorer(reward_model, tokenizer), reward_model
+        self.reward_model = freeze(reward_model.to(device)) if isinstance(reward_model, nn.Module) else reward_model
+        self.score = make_scorer(reward_model, tokenizer)
         self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
         # only float16's gradient scaler and DeepSpeed need the wrapper, whose step searches the disk for a package
         is_plain = type(prepared) is AcceleratedOptimizer and self.accelerator.scaler is None
@@ -164,84 +147,113 @@ class PPOTrainer(WithCollector):
         self.prompt_queue = PromptQueue(config.seed, config.samples_per_prompt)
         self.updates_done = 0
         self.history: list[dict[str, float]] = []
-        self.collector = Collector(self, BLOCKS)
+        self.steps: list[dict[str, float]] = []
+        self._is_measured = False
 
     @property
     def policy(self) -> PreTrainedModel:
         """The language model in training, without any wrapper of Accelerate."""
-        return self.collector.policy
-
-    def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
-        """One update: rollout on a batch of prompts, then epochs x minibatches of optimizer steps.
-
-        1. collect experience with the policy as it is now
-        2. whiten the advantages over the whole rollout; the returns were made from the raw ones and stay
-        3. set the learning rate of this update; for each epoch, for each minibatch: accumulate gradients, clip, step
-        4. after all of them: update the KL coefficient with the KL of the rollout, and count the update
-
-        Args:
-            batch: prompts, texts or lists of token ids.
-
-        Returns:
-            Metrics of the update: those of the rollout, taken before whitening and before the epochs; those of losses
-            are means over its optimizer steps.
-
-        Raises:
-            ValueError: whatever `generate_responses` or `compute_rewards` refuses.
-        """
-        # region solution
-        experience = self._collect(batch)
-        metrics = self._rollout_metrics(experience)
-        if self.config.whiten_advantages:
-            experience = replace(experience, advantages=masked_whiten(experience.advantages, experience.mask))
-        buffer = ExperienceBuffer()
-        buffer.append(experience)
-        self._set_learning_rate()
-        metrics |= self.optimize(buffer)
-        buffer.clear()
-        self.kl_controller.update(metrics["kl"], len(experience))
-        self.updates_done += 1
-        return metrics
-        # endregion
+        policy: PreTrainedModel = self.accelerator.unwrap_model(self.model).policy
+        return policy
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
-        """Sample a response to each prompt from the current policy. Given.
+        """Sample a response to each prompt from the current policy, `micro_rollout_batch_size` of them at once.
+
+        1. for each chunk of the prompts: encode them, and sample with `self.sampler`, or with lesson 8's `generate` if
+           that is None; both take the policy, the encoded prompts, `config.sampling()` and a generator
+        2. merge the chunks
+
+        Everything runs under `self.accelerator.autocast()`, in the precision of the training passes.
 
         Args:
-            prompts: B texts or lists of token ids.
+            prompts: B texts, lists of token ids, or rows with more columns.
 
         Returns:
-            Generation: responses (B, T), their log-probs (B, T) and mask (B, T).
+            Generation: responses (B, T), their log-probs (B, T) and mask (B, T), drawn from `self.sampling`.
 
         Raises:
             ValueError: there are no prompts, or prompt + response do not fit the context.
         """
-        policy, encoded = self.collector.policy, self.collector.encode(prompts)
-        return generate(policy, *encoded, **self.config.sampling(), generator=self.sampling)
+        # region solution
+        sample = generate if self.sampler is None else self.sampler
+        options = {**self.config.sampling(), "generator": self.sampling}
+        with self.accelerator.autocast():
+            parts = [sample(self.policy, *self._encode(chunk), **options) for _, chunk in self._chunks(prompts)]
+        return merge_generations(parts, self.config.pad_token_id)
+        # endregion
 
-    @with_importance_weights  # given: with config.importance_cap
-    def optimize(self, buffer: ExperienceBuffer) -> dict[str, float]:
-        """Epochs x minibatches of optimizer steps; each epoch draws a new order.
+    def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
+        """Let reference, critic and reward model read the responses, each once, and make the reward of every token.
 
-        Ends at once when a minibatch's approx_kl exceeds `config.max_update_kl`: the policy has moved far enough. NaN
-        exceeds nothing: that step was skipped.
+        1. for each chunk of the rows: with `config.recompute_log_probs` take the policy's own log-probs
+           (`self._recomputed`), then evaluate the chunk with lesson 8's `evaluate_responses`, at the KL controller's
+           present coefficient; its `sampler_log_probs` stay those of `responses`
+        2. merge the chunks
+        3. with `config.whiten_rewards` whiten the rewards over the whole rollout, keeping their mean: so each chunk is
+           evaluated without it
+
+        Everything runs under `self.accelerator.autocast()`.
 
         Args:
-            buffer: the experience of one update, advantages ready to use.
+            responses: what `generate_responses(prompts)` gave.
+            prompts: the same B prompts.
 
         Returns:
-            Means over the optimizer steps of their statistics, with `ratio_max` the largest; `first_ratio_max` of
-            the first step alone (it is 1: nothing has moved yet), and `optimizer_steps`, their number.
+            Experience of B rows: `rewards` (B, T), 0 where masked and without gradient, and all that they are made of.
+            Advantages and returns are made of the final rewards in `training_step`; here they may be anything.
+
+        Raises:
+            ValueError: the reward model gives anything but one finite number for each response.
+        """
+        # region solution
+        model, raw = self.accelerator.unwrap_model(self.model), replace(self.config, whiten_rewards=False)
+        kl_coef = self.kl_controller.value
+        parts = []
+        with self.accelerator.autocast():
+            for rows, chunk in self._chunks(prompts):
+                sampled = Generation(*(tensor[rows] for tensor in responses))
+                old = self._recomputed(sampled, chunk) if self.config.recompute_log_probs else sampled
+                score = partial(self.score, prompts=chunk)
+                part = evaluate_responses(model, self.ref_model, score, *self._encode(chunk), old, raw, kl_coef)
+                parts.append(replace(part, sampler_log_probs=sampled.log_probs))
+        experience = merge_experiences(parts)
+        if not self.config.whiten_rewards:
+            return experience
+        return replace(experience, rewards=masked_whiten(experience.rewards, experience.mask, shift_mean=False))
+        # endregion
+
+    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
+        """The loss of PPO on a batch of experience, and its statistics.
+
+        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
+
+        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
+        Its outputs are float32 or float64.
+
+        Args:
+            batch: experience whose advantages are ready to use (whitened, if configured).
+
+        Returns:
+            loss: () scalar with gradients into actor and critic.
+            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics` and `value_statistics`.
         """
         # region solution
         config = self.config
-        steps: list[dict[str, float]] = []
-        for _ in range(config.num_epochs):
-            for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):
-                steps.append(self.optimizer_step(minibatch))
-                if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
-                    return _merge(steps)
-        return _merge(steps)
+        outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
+        log_probs = gather_log_probs(outputs.logits, batch.responses, config.temperature)
+        with torch.set_grad_enabled(config.entropy_coef > 0):
+            entropy = masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)
+        actor = log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask
+        critic = outputs.values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask
+        policy_loss, value_loss = compute_ppo_loss(*actor), compute_value_loss(*critic)
+        loss = combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef)
+        return loss, {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            **ppo_statistics(*actor),
+            **value_statistics(*critic),
+        }
         # endregion
 
     def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
@@ -277,39 +289,59 @@ class PPOTrainer(WithCollector):
         return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
         # endregion
 
-    @with_kl_in_the_loss(gather_log_probs)  # given: with config.kl_in "loss"
-    def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
-        """The loss of PPO on a batch of experience, and its statistics.
+    def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
+        """One update: rollout on a batch of prompts, then epochs x minibatches of optimizer steps.
 
-        loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
-
-        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
-        Its outputs are float32 or float64.
+        1. `generate_responses`, then `compute_rewards` of them
+        2. make advantages and returns of the rewards and values with lesson 4's `compute_response_gae`. With
+           `config.critic_lam` the returns are those of that lambda
+        3. take the metrics of the rollout (`self._rollout_metrics`), then whiten the advantages over the whole rollout
+           if `config.whiten_advantages` says so; the returns stay as they are
+        4. set the learning rate of this update; for each epoch, for each minibatch of `config.minibatch_size` rows, in
+           a new order from `self.shuffling`: call `optimizer_step`, and keep what it returns in `self.steps`. The
+           epochs end at once when a minibatch's `approx_kl` exceeds `config.max_update_kl`: the policy has moved far
+           enough. (NaN exceeds nothing: that step was skipped.)
+        5. after all of them: update the KL coefficient with the KL of the rollout and the number of its responses, and
+           count the update
 
         Args:
-            batch: experience whose advantages are ready to use (whitened, if configured).
+            batch: prompts: texts, lists of token ids, or rows with more columns.
 
         Returns:
-            loss: () scalar with gradients into actor and critic.
-            statistics: policy_loss, value_loss, entropy, and those of `ppo_statistics` and `value_statistics`.
+            Metrics of the update: those of the rollout, and the means over the optimizer steps of their statistics
+            (`_merge`), with `ratio_max` the largest, `first_ratio_max` of the first step alone (it is 1: nothing has
+            moved yet) and `optimizer_steps`, their number.
+
+        Raises:
+            ValueError: whatever `generate_responses` or `compute_rewards` refuses.
         """
+        self._check_dropout()
         # region solution
         config = self.config
-        outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
-        log_probs = gather_log_probs(outputs.logits, batch.responses, config.temperature)
-        with torch.set_grad_enabled(config.entropy_coef > 0):
-            entropy = masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask)
-        actor = log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask
-        critic = outputs.values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask
-        policy_loss, value_loss = compute_ppo_loss(*actor), compute_value_loss(*critic)
-        loss = combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef)
-        return loss, {
-            "policy_loss": policy_loss.item(),
-            "value_loss": value_loss.item(),
-            "entropy": entropy.item(),
-            **ppo_statistics(*actor),
-            **value_statistics(*critic),
-        }
+        responses = self.generate_responses(batch)
+        experience = self.compute_rewards(responses, batch)
+        rewards, values, mask = experience.rewards, experience.values, experience.mask
+        advantages, returns = compute_response_gae(rewards, values, mask, config.gamma, config.lam)
+        if config.critic_lam is not None:
+            _, returns = compute_response_gae(rewards, values, mask, config.gamma, config.critic_lam)
+        experience = replace(experience, advantages=advantages, returns=returns)
+        metrics = self._rollout_metrics(experience)
+        if config.whiten_advantages:
+            experience = replace(experience, advantages=masked_whiten(advantages, mask))
+        buffer = ExperienceBuffer()
+        buffer.append(experience)
+        self._set_learning_rate()
+        self.steps = []
+        epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs))
+        for minibatch in chain.from_iterable(epochs):
+            self.steps.append(self.optimizer_step(minibatch))
+            if config.max_update_kl is not None and self.steps[-1]["approx_kl"] > config.max_update_kl:
+                break
+        buffer.clear()
+        metrics |= _merge(self.steps)
+        self.kl_controller.update(metrics["kl"], len(experience))
+        self.updates_done += 1
+        return metrics
         # endregion
 
     def train(
@@ -379,16 +411,12 @@ class PPOTrainer(WithCollector):
 
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
-            ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes.
-                Optimizer, KL coefficient, queue, counter, history and random states are then as they were,
-                but the models may hold some of the file's weights.
+            ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes;
+                the trainer is then as it was.
         """
         state = read_checkpoint(directory, self._state())
         # region solution
-        try:
-            self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])
-        except RuntimeError as error:
-            raise ValueError(f"expected a checkpoint of the same models, got another shape: {error}") from error
+        self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.kl_controller.value = state["kl_coef"]
         self.prompt_queue.waiting = state["prompts_waiting"]
@@ -396,22 +424,6 @@ class PPOTrainer(WithCollector):
         for name, generator in self._generators().items():
             generator.set_state(state["generators"][name])
         # endregion
-
-    def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Tensor:
-        """Rewards of sampled responses: the KL penalty on each token, the clipped score on the last. Given.
-
-        Args:
-            responses: what `generate_responses(prompts)` gave.
-            prompts: the same B prompts.
-
-        Returns:
-            (B, T), 0 where masked, without gradient, with the controller's present coefficient; with
-            `whiten_rewards` scaled as in the rollout. All rows may be evaluated at once.
-
-        Raises:
-            ValueError: the reward model gives anything but one finite number for each response.
-        """
-        return self.collector.evaluate(responses, prompts).rewards
 
     def _check_processes(self) -> None:
         """Refuse to be one of several processes; lesson 11's trainer has another rule."""
@@ -426,6 +438,48 @@ class PPOTrainer(WithCollector):
                 "expected no DeepSpeed, which makes steps of its own; use DistributedPPOTrainer of lesson 11"
             )
 
+    def _check_dropout(self) -> None:
+        """Refuse a model that is random in train mode: measured once, before the first rollout."""
+        if not self._is_measured:
+            with self.accelerator.autocast():
+                check_no_dropout(self.accelerator.unwrap_model(self.model), self.config, self.accelerator.device)
+            self._is_measured = True
+
+    def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, list[list[int]]]]:
+        """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids."""
+        prompt_ids = tokenize(prompts, self.tokenizer)
+        size = self.config.micro_rollout_batch_size or len(prompt_ids)
+        chunks = [slice(start, start + size) for start in range(0, len(prompt_ids), size)]
+        return [(rows, prompt_ids[rows]) for rows in chunks]
+
+    def _encode(self, prompt_ids: list[list[int]]) -> tuple[Tensor, Tensor]:
+        """Token ids and attention mask (B, P), padded on the left, where the models are."""
+        input_ids, attention_mask = encode_prompts(prompt_ids, self.tokenizer, self.config.pad_token_id)
+        return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
+
+    @torch.no_grad()
+    def _recomputed(self, responses: Generation, prompt_ids: list[list[int]]) -> Generation:
+        """The same responses with the policy's own log-probs, from one pass over prompt and response."""
+        input_ids, attention_mask = self._encode(prompt_ids)
+        sequences = torch.cat([input_ids, responses.responses], dim=1)
+        visible = torch.cat([attention_mask, responses.mask], dim=1)
+        with evaluation_mode(self.policy) as policy:
+            logits = response_logits(policy, sequences, visible, input_ids.shape[1])
+        log_probs = gather_log_probs(logits, responses.responses, self.config.temperature)
+        return responses._replace(log_probs=log_probs.masked_fill(~responses.mask, 0.0))
+
+    def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
+        """Metrics of the rollout, before anything is learned from it."""
+        now = self.kl_controller.value, self.updates_done
+        metrics = rollout_metrics(experience, self.config, *now, self.schedule)
+        if self.config.recompute_log_probs:
+            metrics |= sampler_metrics(experience)
+        elif self.sampler is not None:
+            metrics["own_sampler"] = 1.0
+        if self.accelerator.scaler is not None:  # of float16's gradients
+            metrics["loss_scale"] = self.accelerator.scaler.get_scale()
+        return metrics
+
     def _set_learning_rate(self) -> None:
         set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)
 
@@ -438,8 +492,8 @@ class PPOTrainer(WithCollector):
     def _taken(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
         """The token ids of the prompts, those of rows with the columns that a reward function may ask for."""
         prompt_ids = tokenize(prompts, self.tokenizer)
-        if not isinstance(self._reward_model, nn.Module):
-            columns_for(self._reward_model, prompt_ids)
+        if not isinstance(self.reward_model, nn.Module):
+            columns_for(self.reward_model, prompt_ids)
         if self.accelerator.is_main_process:
             for sentence in doubts_of(prompt_ids, self.tokenizer, self.config.stop_token_ids):
                 tqdm.write(f"check: {sentence}", file=sys.stderr)

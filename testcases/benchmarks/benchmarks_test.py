@@ -17,7 +17,8 @@ SMALL = Workload(n_layer=1, n_embd=16, n_head=2, batch=8, prompt=3, response=5, 
 
 def test_every_response_of_a_workload_has_all_its_tokens():
     trained = run_ours.make_trainer(SMALL)
-    experience = trained._collect(SMALL.prompts(SMALL.batch))
+    prompts = SMALL.prompts(SMALL.batch)
+    experience = trained.compute_rewards(trained.generate_responses(prompts), prompts)
     assert experience.mask.shape == (8, 5) and experience.mask.all() and experience.attention_mask.all()
     metrics = trained.training_step(SMALL.prompts(SMALL.batch))
     assert metrics["optimizer_steps"] == SMALL.epochs * SMALL.minibatches

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
 from testcases.course import records
+from testcases.course.memory_test import rolled_out
 from testcases.harness import named_cases
 from testcases.harness.catalog import TUTORIAL, lesson_names
 from tiny_models.checkpoints import REWARD_MODEL, SFT
@@ -103,7 +104,7 @@ def test_the_loss_and_its_gradients_are_the_trainers(rollout: tuple[Tensor, Tens
     with torch.no_grad():
         old_log_probs = (screen.log_probs_of(flat.policy, texts) + 0.3 * drawn[0]) * mask
         prompts = texts[:, : screen.P].tolist()
-        experience = trainer_of(Models(), texts, mask)._collect(prompts)
+        experience = rolled_out(trainer_of(Models(), texts, mask), prompts)
     batch = type(experience)(
         **vars(experience) | {"log_probs": old_log_probs, "advantages": drawn[1], "returns": drawn[2]}
     )

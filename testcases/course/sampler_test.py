@@ -13,7 +13,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
-from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
+from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_policy, small_trainer
 from testcases.harness import named_cases
 from testcases.harness.catalog import ROOT
 
@@ -44,7 +44,7 @@ def trainer_with(sampler, kind=PPOTrainer, **settings):
 def test_a_run_is_made_from_what_the_sampler_says(kind):
     scripted = Scripted()
     trainer = trainer_with(scripted, kind, micro_rollout_batch_size=2, temperature=0.7)
-    experience = trainer._collect(PROMPTS)
+    experience = rolled_out(trainer, PROMPTS)
     assert experience.responses.tolist() == [[7, 8, 1], [9, 1, 0], [7, 8, 1], [9, 1, 0], [7, 8, 1]]
     assert experience.log_probs[experience.mask].tolist() == [*LOG_PROBS[0], *LOG_PROBS[1][:2]] * 2 + LOG_PROBS[0]
     assert not experience.log_probs[~experience.mask].any()
@@ -188,7 +188,7 @@ def test_the_answer_of_an_engine_is_lists():
 @pytest.mark.parametrize("answer", [[[5]], ([[5]], [[-1.0]]), None], ids=["a-list", "two-lists", "nothing"])
 def test_an_answer_that_is_no_generation_is_one_sentence(answer):
     with pytest.raises(ValueError, match="expected the sampler to return Generation.* three tensors, got"):
-        trainer_with(lambda *args, **options: answer)._collect(PROMPTS)
+        rolled_out(trainer_with(lambda *args, **options: answer), PROMPTS)
 
 
 def rounding(share: float, cold: float = 1.0):
@@ -220,7 +220,7 @@ def test_the_checks_allow_for_the_rounding_of_an_engine_and_not_for_another_poli
 
 def test_recomputed_log_probs_are_those_of_the_policy_in_training():
     exact, noisy = trainer_with(generate, **LARGER), trainer_with(rounding(0.05), **LARGER, recompute_log_probs=True)
-    one, other = exact._collect(PROMPTS * 8), noisy._collect(PROMPTS * 8)
+    one, other = rolled_out(exact, PROMPTS * 8), rolled_out(noisy, PROMPTS * 8)
     torch.testing.assert_close(one.log_probs, other.log_probs, rtol=0, atol=1e-12)
     torch.testing.assert_close(one.advantages, other.advantages, rtol=0, atol=1e-12)
     metrics = noisy._rollout_metrics(other)
@@ -328,4 +328,4 @@ def test_the_rounding_of_the_own_sampler_goes_as_that_of_an_engine():
 def test_a_sampler_that_answers_otherwise_is_one_sentence(change, sentence):
     good = Generation(torch.ones(5, 3, dtype=torch.int64), -torch.ones(5, 3), torch.ones(5, 3, dtype=torch.bool))
     with pytest.raises(ValueError, match=sentence):
-        trainer_with(lambda *args, **options: good._replace(**change))._collect(PROMPTS)
+        rolled_out(trainer_with(lambda *args, **options: good._replace(**change)), PROMPTS)

@@ -16,15 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from solutions.lesson07_actor_critic import PolicyAlone, PolicyAndValue, ValueModel, make_reference
-from solutions.lesson08_rollout import Experience, evaluate_responses, generate
+from ppo_by_hand.core.scoring import make_scorer
+from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson08_rollout import Experience, Generation, evaluate_responses, generate
 from solutions.lesson09_ppo_trainer import PPOConfig
 from solutions.lesson11_scaling import DistributedPPOTrainer, enable_gradient_checkpointing, keep_reference_adapter
 from tiny_models.builders import build_gpt2
 
 PROMPTS = [[2, 3], [4], [5, 6, 7], [8], [9, 3, 2, 4], [10, 11], [12]]
-IN_PAIRS = [prompt for prompt in PROMPTS[:3] for _ in range(2)]
-"""Groups for `advantages="grpo"`; two processes get three rows each, so one group is divided."""
 CASES: dict[str, dict[str, Any]] = {
     "whole minibatches": {},
     "microbatches of 2": {"micro_batch_size": 2},
@@ -32,13 +31,6 @@ CASES: dict[str, dict[str, Any]] = {
     "whitened rewards, stopped early": {"micro_batch_size": 1, "max_update_kl": 1e-4, "whiten_rewards": True},
     "skipped steps": {"ratio_threshold": 1.0 + 1e-5},
     "adaptive coefficient": {"kl_target": 1.0, "kl_horizon": 10},
-    "a group divided between processes": {
-        "advantages": "grpo",
-        "samples_per_prompt": 2,
-        "batch_size": 6,
-        "whiten_advantages": False,
-        "micro_batch_size": 2,
-    },
     "lora": {"lora": True, "micro_batch_size": 2},
     "gradient checkpointing": {"checkpointing": True},
 }
@@ -63,8 +55,7 @@ def make_trainer(reward: Any = None, lora: bool = False, checkpointing: bool = F
         with warnings.catch_warnings():  # peft asks for an attribute that transformers has renamed
             warnings.simplefilter("ignore", FutureWarning)
             policy, reference = keep_reference_adapter(get_peft_model(policy, config)), None
-    in_groups = "samples_per_prompt" in settings
-    model = PolicyAlone(policy) if in_groups else PolicyAndValue(policy, ValueModel(_model(1).transformer))
+    model = PolicyAndValue(policy, ValueModel(_model(1).transformer))
     if checkpointing:
         enable_gradient_checkpointing(model)
     defaults = {"max_new_tokens": 7, "batch_size": 7, "num_minibatches": 2, "num_epochs": 2, "learning_rate": 1e-2}
@@ -84,25 +75,25 @@ def _model(seed: int) -> Any:
 
 
 def whole_experience(trainer: Any, prompts: list[Any] = PROMPTS) -> Experience:
-    """Ragged rows, the same for any number of processes: every process samples all of them from one seed."""
-    input_ids, attention_mask = trainer.collector.encode(prompts)
-    draw = torch.Generator().manual_seed(5)
+    """Of the responses below, whitened by nobody."""
     config = replace(trainer.config, whiten_rewards=False)
+    written = whole_generation(trainer, prompts)
     with trainer.whole_model() as model:
-        written = generate(model.policy, input_ids, attention_mask, 7, config.stop_token_ids, 0, generator=draw)
-        arguments = (model, trainer.ref_model, trainer.score, input_ids, attention_mask, written)
+        arguments = (model, trainer.ref_model, trainer.score, *trainer._encode(prompts), written)
         return evaluate_responses(*arguments, config, trainer.kl_controller.value)
 
 
+def whole_generation(trainer: Any, prompts: list[Any] = PROMPTS) -> Generation:
+    """Ragged rows, the same for any number of processes: every process samples all of them from one seed."""
+    draw = torch.Generator().manual_seed(5)
+    with trainer.whole_model() as model:
+        return generate(model.policy, *trainer._encode(prompts), 7, trainer.config.stop_token_ids, 0, generator=draw)
+
+
 def updates(trainer: Any, count: int = 2) -> dict[str, Any]:
-    """Metrics and trained weights after updates in which each process is handed its rows of one experience."""
-    prompts = IN_PAIRS if trainer.config.samples_per_prompt > 1 else PROMPTS
-
-    def own_experience(_: list[Any]) -> Experience:
-        return whole_experience(trainer, prompts).rows(torch.tensor(trainer.processes.share(range(len(prompts)))))
-
-    trainer.collector.own_experience = own_experience
-    metrics = [trainer.training_step(prompts) for _ in range(count)]
+    """Metrics and trained weights after updates in which each process evaluates its rows of the same responses."""
+    trainer.generate_responses = lambda prompts: whole_generation(trainer, prompts)
+    metrics = [trainer.training_step(PROMPTS) for _ in range(count)]
     with trainer.whole_model() as model:
         trained = [weight.detach().clone() for weight in model.parameters() if weight.requires_grad]
     return {"metrics": metrics, "weights": trained, "kl_coef": trainer.kl_controller.value}
@@ -112,9 +103,13 @@ def runs(folder: Path) -> dict[str, Any]:
     """Three updates at once; and two, a checkpoint, and one more by another trainer."""
     settings = {"num_updates": 3, "batch_size": 4, "temperature": 1.3, "log_dir": str(folder / "log")}
     whole, first, second = (make_trainer(**settings) for _ in range(3))
-    seen: list[Tensor] = []
-    evaluate = whole.collector.own_experience
-    whole.collector.own_experience = lambda prompts: seen.append(evaluate(prompts)) or seen[-1]
+    seen: list[list[str]] = []
+
+    def score(prompts: list[str], responses: list[str]) -> list[float]:
+        seen.append(responses)
+        return [sum(map(int, f"{prompt} {one}".split())) / 20 for prompt, one in zip(prompts, responses, strict=True)]
+
+    whole.score = make_scorer(score, Numbers())
     history = whole.train(PROMPTS)
     first.train(PROMPTS[:], lambda trainer: trainer.updates_done == 2 and trainer.save_checkpoint(folder / "kept"))
     second.load_checkpoint(folder / "kept")
@@ -125,7 +120,7 @@ def runs(folder: Path) -> dict[str, Any]:
         "weights": [weight.detach().clone() for weight in whole.model.parameters()],
         "resumed_weights": [weight.detach().clone() for weight in second.model.parameters()],
         "rows": [len(one) for one in seen],
-        "first_responses": seen[0].responses.tolist(),
+        "first_responses": seen[0],
     }
 
 

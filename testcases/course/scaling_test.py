@@ -15,6 +15,7 @@ from ppo_by_hand.core.processes import check_configuration
 from solutions.lesson07_actor_critic import reference_mode, response_logits
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course import scaling_run
+from testcases.course.memory_test import rolled_out
 from testcases.course.students import HANGS
 from testcases.harness.catalog import ROOT, TUTORIAL
 
@@ -223,7 +224,7 @@ def test_bf16_is_for_the_passes_and_float32_for_the_numbers(monkeypatch: pytest.
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
     try:
         trainer = scaling_run.make_trainer(num_epochs=1, num_minibatches=1)
-        experience = trainer._collect(scaling_run.PROMPTS)
+        experience = rolled_out(trainer, scaling_run.PROMPTS)
         loss, statistics = trainer.compute_loss(experience)
     finally:
         AcceleratorState._reset_state(reset_partial_state=True)

@@ -11,6 +11,7 @@ from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference, response_logits
 from solutions.lesson08_rollout import Experience, ExperienceBuffer, generate
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts
+from testcases.course.memory_test import rolled_out
 from tiny_models.builders import build_gpt2
 
 VOCABULARY, STOP, PAD = 11, 1, 0
@@ -48,7 +49,7 @@ def trainer() -> PPOTrainer:
 @pytest.fixture
 def experience(trainer: PPOTrainer) -> Experience:
     """Ragged on both sides: prompts of 1 to 6 tokens, responses that stop early and one that does not."""
-    collected = trainer._collect(PROMPTS)
+    collected = rolled_out(trainer, PROMPTS)
     lengths = collected.mask.sum(dim=1).tolist()
     assert len(set(lengths)) > 3 and min(lengths) < LONGEST / 2
     return collected
@@ -175,7 +176,7 @@ def test_an_update_reads_each_response_once(trainer):
         passes[name] += 1
 
     reward = trainer.score
-    trainer.score = lambda *arguments: (count("reward"), reward(*arguments))[1]
+    trainer.score = lambda *arguments, prompts: (count("reward"), reward(*arguments))[1]
     for name, module in (
         ("policy", trainer.policy),
         ("critic", trainer.model.value_model),

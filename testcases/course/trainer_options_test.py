@@ -12,11 +12,11 @@ from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.processes import Processes
 from ppo_by_hand.core.prompts import PromptQueue
 from ppo_by_hand.core.schedule import learning_rates
-from solutions.lesson05_ppo_loss import compute_ppo_loss, ppo_statistics, value_statistics
+from solutions.lesson05_ppo_loss import value_statistics
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
-from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
+from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_trainer
 from testcases.harness import named_cases
 
 
@@ -74,61 +74,12 @@ def test_each_prompt_of_an_update_is_answered_several_times():
     taken = queue.take(6, 4) + queue.take(6, 4)
     assert taken[::3] == taken[1::3] == taken[2::3] and sorted(taken[::3]) == [0, 1, 2, 3]
     trainer, seen = small_trainer(batch_size=6, samples_per_prompt=3), []
-    collect = trainer._collect
-    trainer._collect = lambda prompts: seen.append(prompts) or collect(prompts)
+    update = trainer.training_step
+    trainer.training_step = lambda prompts: seen.append(prompts) or update(prompts)
     trainer.train(PROMPTS)
     assert all(batch[0] == batch[1] == batch[2] and batch[3] == batch[4] == batch[5] for batch in seen)
     responses = trainer.generate_responses([[5, 6]] * 6).responses
     assert len(responses.unique(dim=0)) > 1, "the responses are drawn one by one"
-
-
-LOW, HIGH = 0.2, 0.5
-TWO_SIDED = {
-    "good-token-below-the-upper-bound": (1.4, 1.0, -1.4, -1.4, 0.0),
-    "good-token-above-it-is-clipped": (1.6, 1.0, -1.5, 0.0, 1.0),
-    "good-token-below-the-lower-bound-is-not": (0.6, 1.0, -0.6, -0.6, 0.0),
-    "bad-token-above-the-lower-bound": (0.9, -1.0, 0.9, 0.9, 0.0),
-    "bad-token-below-it-is-clipped": (0.6, -1.0, 0.8, 0.0, 1.0),
-    "bad-token-above-the-upper-bound-is-not": (1.6, -1.0, 1.6, 1.6, 0.0),
-}
-
-
-@named_cases("ratio, advantage, loss, slope, clipped", TWO_SIDED)
-def test_a_clip_with_two_sides_by_hand(ratio, advantage, loss, slope, clipped):
-    log_probs = torch.tensor([[ratio]], dtype=torch.float64).log().requires_grad_(True)
-    rows = log_probs, torch.zeros_like(log_probs), torch.tensor([[advantage]], dtype=torch.float64)
-    answer = compute_ppo_loss(*rows, (LOW, HIGH))
-    answer.backward()
-    assert (answer.item(), log_probs.grad.item()) == pytest.approx((loss, slope), abs=1e-12)
-    assert ppo_statistics(*rows, (LOW, HIGH))["clip_fraction"] == clipped
-
-
-def test_both_sides_are_one_mean_over_the_real_tokens():
-    source = torch.Generator().manual_seed(0)
-    log_probs, old, advantages = torch.randn(3, 4, 6, generator=source, dtype=torch.float64) * 0.5
-    mask = torch.rand(4, 6, generator=source) < 0.7
-    log_probs[~mask], advantages[~mask] = torch.nan, torch.nan
-    ratio, weight = (log_probs - old).exp()[mask], advantages[mask]
-    by_hand = -torch.minimum(ratio * weight, ratio.clamp(1 - LOW, 1 + HIGH) * weight).mean()
-    rows = log_probs, old, advantages
-    assert torch.allclose(compute_ppo_loss(*rows, (LOW, HIGH), mask), by_hand, rtol=0, atol=1e-12)
-    plain = ppo_statistics(*rows, LOW, mask)
-    assert ppo_statistics(*rows, (LOW, LOW), mask) == pytest.approx(plain, abs=1e-12)
-    with pytest.raises(ValueError, match="each letter one size"):
-        compute_ppo_loss(log_probs, old, advantages[:, :1], (LOW, HIGH))
-
-
-def test_a_trainer_clips_each_side_by_its_own_bound():
-    found = []
-    for clip in (0.1, 0.3, (0.1, 0.3), [0.1, 0.3]):
-        trainer = small_trainer(clip_epsilon=clip)
-        batch = trainer._collect(PROMPTS)
-        signs = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0], dtype=torch.float64).unsqueeze(1).expand(batch.mask.shape)
-        lower = batch.log_probs + torch.tensor([-0.2, 0.2, -0.2, 0.2, 0.5], dtype=torch.float64).unsqueeze(1)
-        loss, statistics = trainer.compute_loss(replace(batch, advantages=signs, log_probs=lower))
-        found.append((loss.item(), statistics["clip_fraction"]))
-    narrow, wide, pair, from_json = found
-    assert wide[0] < pair[0] < narrow[0] and wide[1] < pair[1] < narrow[1] and pair == from_json
 
 
 def fraction_of(values, batch, clip_epsilon) -> float:
@@ -137,7 +88,7 @@ def fraction_of(values, batch, clip_epsilon) -> float:
 
 def test_the_value_clip_fraction_is_the_share_that_the_clip_stops():
     trainer = small_trainer(value_clip_epsilon=0.5)
-    batch = trainer._collect(PROMPTS)
+    batch = rolled_out(trainer, PROMPTS)
     moved_up, target = batch.values + 1.0, batch.values + 2.0
     target[:, 1:] -= 3.0  # the first tokens still have a way to go up: the clipped value is the worse one
     batch = replace(batch, returns=target)
@@ -154,7 +105,7 @@ def test_the_value_clip_fraction_is_the_share_that_the_clip_stops():
 
 def test_metrics_say_what_acts():
     trainer = small_trainer(clip_score=6.0, missing_stop_penalty=0.0)
-    experience = trainer._collect(PROMPTS)
+    experience = rolled_out(trainer, PROMPTS)
     metrics = trainer._rollout_metrics(experience)
     assert metrics["score_clip_fraction"] == pytest.approx((experience.scores.abs() > 6.0).double().mean().item())
     assert 0.0 < metrics["score_clip_fraction"] < 1.0
@@ -169,7 +120,7 @@ def test_metrics_say_what_acts():
 
 def test_the_penalty_of_a_missing_stop_counts_for_the_clip():
     trainer = small_trainer(max_new_tokens=1, clip_score=1000.0, missing_stop_penalty=2000.0)
-    experience = trainer._collect(PROMPTS)
+    experience = rolled_out(trainer, PROMPTS)
     assert trainer._rollout_metrics(experience)["score_clip_fraction"] == pytest.approx(
         1.0 - trainer._rollout_metrics(experience)["stop_rate"]
     )

@@ -170,7 +170,7 @@ def trainer(*, reward=None, dropout=0.0, reference_seed=1, **settings) -> PPOTra
         critic = ValueModel(make_reference(policy).base_model.requires_grad_(True))
     model = PolicyAndValue(policy, critic)
     made = PPOTrainer(model, torch.nn.Identity(), reference, config)
-    made.score = reward or (lambda ids, visible, start: (ids[:, start:] < 6).float().mean(dim=1))
+    made.score = reward or (lambda ids, visible, start, prompts: (ids[:, start:] < 6).float().mean(dim=1))
     return made
 
 
@@ -189,16 +189,16 @@ def test_a_healthy_run_raises_no_check(capsys):
 
 def test_a_wrong_temperature_in_training_shows_in_the_first_ratio(capsys):
     run = trainer(temperature=0.5)
-    whole = run._collect
+    sampled = run.generate_responses
 
-    def collect_at_temperature_1(prompts):
+    def sampled_at_temperature_1(prompts):
         run.config, right = PPOConfig(stop_token_ids=(1, 2, 3, 4), pad_token_id=0, max_new_tokens=8), run.config
         try:
-            return whole(prompts)
+            return sampled(prompts)
         finally:
             run.config = right
 
-    run._collect = collect_at_temperature_1
+    run.generate_responses = sampled_at_temperature_1
     assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
 
 

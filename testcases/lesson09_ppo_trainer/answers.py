@@ -4,9 +4,178 @@ from testcases.harness import Right, Wrong, edit, first, instead
 
 
 def _merged(other):
-    """The statistics of an update with other numbers in them, wherever it ends."""
-    ends = [" return _merge(steps)", "\nreturn _merge(steps)"]
-    return edit(*(text for end in ends for text in (end, f"{end} | {other}")))
+    """The statistics of an update with other numbers in them."""
+    return edit("_merge(self.steps)", f"_merge(self.steps) | {other}")
+
+
+class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
+    sampler_ignored = edit("generate if self.sampler is None else self.sampler", "generate")
+    """self.sampler is never asked: where the user gave one, it samples instead of generate"""
+    sampled_with_the_global_generator = edit('"generator": self.sampling', '"generator": None')
+    """sampled from torch's global generator: with self.sampling a run can be repeated, and resumed"""
+    sampled_with_the_shuffling_generator = edit("self.sampling}", "self.shuffling}")
+    """sampled from self.shuffling, which orders the minibatches: responses are drawn from self.sampling"""
+    sampled_at_temperature_1 = edit('"generator": self.sampling', '"generator": self.sampling, "temperature": 1.0')
+    """sampled at temperature 1: the responses and their log-probs are those of config.temperature"""
+    new_generator_in_every_call = edit(
+        "self.sampling}", "torch.Generator(self.accelerator.device).manual_seed(self.config.seed)}"
+    )
+    """a new generator in every call: the same prompts always get the same responses; draw from self.sampling"""
+    all_rows_at_once = edit("self._chunks(prompts)", "[(None, tokenize(prompts, self.tokenizer))]")
+    """all prompts are sampled at once: micro_rollout_batch_size limits how many, and so the memory"""
+    only_the_first_chunk = edit("self._chunks(prompts)", "self._chunks(prompts)[:1]")
+    """only the first chunk is sampled: every prompt gets a response"""
+    last_chunk_first = edit("merge_generations(parts", "merge_generations(parts[::-1]")
+    """the chunks are merged in another order: row i of the responses answers prompt i"""
+    not_in_autocast = edit("with self.accelerator.autocast():\n    parts", "parts")
+    """sampled outside of autocast: with mixed precision the ratio of the first step would not be 1"""
+    log_probs_thrown_away = edit(
+        "return merge_generations(parts, self.config.pad_token_id)",
+        "found = merge_generations(parts, self.config.pad_token_id)\n"
+        "return found._replace(log_probs=torch.zeros_like(found.log_probs))",
+    )
+    """the log-probs of the sampling are lost: they are those of the old policy in every ratio"""
+    in_evaluation_mode_for_good = first("self.model.eval()")
+    """self.model.eval() before sampling, and nobody switches back: generate does both itself"""
+
+
+class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
+    chunk_by_chunk = instead("""
+        config, parts = self.config, []
+        for rows, chunk in self._chunks(prompts):
+            input_ids, attention_mask = self._encode(chunk)
+            with self.accelerator.autocast():
+                answer = (self.sampler or generate)(
+                    self.policy,
+                    input_ids,
+                    attention_mask,
+                    max_new_tokens=config.max_new_tokens,
+                    stop_token_ids=config.stop_token_ids,
+                    pad_token_id=config.pad_token_id,
+                    temperature=config.temperature,
+                    generator=self.sampling,
+                )
+            parts.append(answer)
+        return parts[0] if len(parts) == 1 else merge_generations(parts, config.pad_token_id)
+    """)
+    """one loop, with every option by its name"""
+    as_a_list = instead("""
+        with self.accelerator.autocast():
+            if self.sampler is not None:
+                sample = self.sampler
+            else:
+                sample = generate
+            answers = list(
+                map(
+                    lambda chunk: sample(
+                        self.accelerator.unwrap_model(self.model).policy,
+                        *self._encode(chunk[1]),
+                        generator=self.sampling,
+                        **self.config.sampling(),
+                    ),
+                    self._chunks(prompts),
+                )
+            )
+        return merge_generations(answers, pad_token_id=self.config.pad_token_id)
+    """)
+    """mapped over the chunks"""
+
+
+class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
+    initial_kl_coef = edit("self.kl_controller.value", "self.config.kl_coef")
+    """config.kl_coef is only where the coefficient starts: the present one is self.kl_controller.value"""
+    every_chunk_whitened_alone = edit(
+        "replace(self.config, whiten_rewards=False)",
+        "self.config",
+        "if not self.config.whiten_rewards:\n    return experience\n"
+        "return replace(experience, rewards=masked_whiten(experience.rewards, experience.mask, shift_mean=False))",
+        "return experience",
+    )
+    """each chunk is whitened by itself: whiten once, over all rows of the rollout"""
+    rewards_not_whitened = edit("not self.config.whiten_rewards", "True")
+    """config.whiten_rewards has no effect: it asks for rewards of variance 1"""
+    whitened_always = edit("not self.config.whiten_rewards", "False")
+    """whitened whatever config.whiten_rewards says"""
+    whitened_to_mean_0 = edit(", shift_mean=False))", "))")
+    """the rewards are centered too: whitened rewards keep their mean, or a bad text would be paid like a good one"""
+    log_probs_never_recomputed = edit("self.config.recompute_log_probs", "False")
+    """config.recompute_log_probs has no effect: the sampler's log-probs stand for those of the policy"""
+    log_probs_always_recomputed = edit("self.config.recompute_log_probs", "True")
+    """the log-probs are always recomputed: a pass of the policy that nobody asked for"""
+    columns_of_other_rows = edit("prompts=chunk)", "prompts=self._chunks(prompts)[0][1])")
+    """every chunk is scored with the prompts of the first one: a reward function needs those of its own rows"""
+    columns_left_out = edit("partial(self.score, prompts=chunk)", "self.score")
+    """the prompts are not given to self.score: a reward function then has no columns of their rows"""
+    all_rows_at_once = edit("self._chunks(prompts)", "[(slice(None), tokenize(prompts, self.tokenizer))]")
+    """all rows are evaluated at once: micro_rollout_batch_size limits how many, and so the memory"""
+    rows_of_the_first_chunk = edit("tensor[rows]", "tensor[: len(chunk)]")
+    """every chunk of prompts gets the responses of the first one: take the same rows of both"""
+    policy_as_its_own_reference = edit("model, self.ref_model, score", "model, self.policy, score")
+    """the KL is measured against the policy itself, and is 0 for ever: the reference is self.ref_model"""
+    not_in_autocast = edit("with self.accelerator.autocast():\n", "with torch.enable_grad():\n")
+    """evaluated outside of autocast: with mixed precision the recomputed log-probs would be other numbers"""
+    sampler_forgotten = edit("replace(part, sampler_log_probs=sampled.log_probs)", "part")
+    """the sampler's log-probs are lost where they are recomputed: they stay in the experience's sampler_log_probs"""
+    in_evaluation_mode_for_good = first("self.model.eval()")
+    """self.model.eval() before reading, and nobody switches back: evaluate_responses does both itself"""
+
+
+class RightComputeRewards(Right, of="PPOTrainer.compute_rewards"):
+    whitened_by_hand = instead("""
+        config, parts = replace(self.config, whiten_rewards=False), []
+        for rows, chunk in self._chunks(prompts):
+            some = sampled = Generation(responses.responses[rows], responses.log_probs[rows], responses.mask[rows])
+            with self.accelerator.autocast():
+                if config.recompute_log_probs:
+                    some = self._recomputed(some, chunk)
+                part = evaluate_responses(
+                    self.accelerator.unwrap_model(self.model),
+                    self.ref_model,
+                    lambda *texts, chunk=chunk: self.score(*texts, prompts=chunk),
+                    *self._encode(chunk),
+                    some,
+                    config,
+                    self.kl_controller.value,
+                )
+            parts.append(replace(part, sampler_log_probs=sampled.log_probs))
+        found = parts[0] if len(parts) == 1 else merge_experiences(parts)
+        if self.config.whiten_rewards:
+            real = found.rewards[found.mask]
+            variance = real.var() if len(real) > 1 else torch.zeros(())
+            white = (real - real.mean()) / (variance + 1e-8).sqrt() + real.mean()
+            found = replace(found, rewards=torch.zeros_like(found.rewards).masked_scatter(found.mask, white))
+        return found
+    """)
+    """one chunk is not merged, and the whitening is written out"""
+    with_its_own_advantages = instead("""
+        self_config = self.config
+        with self.accelerator.autocast():
+            parts = []
+            for rows, chunk in self._chunks(prompts):
+                some = Generation(*[tensor[rows] for tensor in responses])
+                some = self._recomputed(some, chunk) if self_config.recompute_log_probs else some
+                parts.append(
+                    evaluate_responses(
+                        self.accelerator.unwrap_model(self.model),
+                        self.ref_model,
+                        partial(self.score, prompts=chunk),
+                        *self._encode(chunk),
+                        some,
+                        replace(self_config, whiten_rewards=False),
+                        float(self.kl_controller.value),
+                    )
+                )
+            whole = merge_experiences(parts)
+            whole = replace(whole, sampler_log_probs=responses.log_probs)
+            if self_config.whiten_rewards:
+                rewards = masked_whiten(whole.rewards, whole.mask, False)
+                advantages, returns = compute_response_gae(
+                    rewards, whole.values, whole.mask, self_config.gamma, self_config.lam
+                )
+                whole = replace(whole, rewards=rewards, advantages=advantages, returns=returns)
+        return whole
+    """)
+    """advantages and returns of the whitened rewards, which training_step makes again"""
 
 
 class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
@@ -105,9 +274,7 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         log_probs, entropy = policy.log_prob(batch.responses[mask]), policy.entropy().mean()
         ratio = (log_probs - batch.log_probs[mask]).exp()
         gains = ratio * batch.advantages[mask]
-        epsilon = config.clip_epsilon
-        low, high = epsilon if isinstance(epsilon, tuple) else (epsilon, epsilon)
-        clipped = ratio.clamp(1 - low, 1 + high) * batch.advantages[mask]
+        clipped = ratio.clamp(1 - config.clip_epsilon, 1 + config.clip_epsilon) * batch.advantages[mask]
         policy_loss = -torch.minimum(gains, clipped).mean()
         values, old, returns = output.values[mask], batch.values[mask], batch.returns[mask]
         near = old + (values - old).clamp(-config.value_clip_epsilon, config.value_clip_epsilon)
@@ -371,136 +538,54 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
     """the norm of the gradients as float32 numbers"""
 
 
-class Optimize(Wrong, of="PPOTrainer.optimize"):
-    same_order_in_every_epoch = edit(
-        "for _ in",
-        "minibatches = list(buffer.minibatches(config.minibatch_size, self.shuffling))\nfor _ in",
-        "in buffer.minibatches(config.minibatch_size, self.shuffling):",
-        "in minibatches:",
-    )
-    """the order is drawn once for all epochs: draw it anew in each, by asking the buffer again"""
-    each_minibatch_repeated = edit(
-        "for _ in range(config.num_epochs):",
-        "for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):",
-        "    for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):",
-        "    for _ in range(config.num_epochs):",
-    )
-    """each minibatch is repeated before the next one comes (B1 B1 B2 B2): an epoch passes over all rows once"""
-    one_epoch_only = edit("config.num_epochs", "1")
-    """one epoch only: config.num_epochs passes are made over the same experience"""
-    number_taken_for_size = edit("config.minibatch_size", "config.num_minibatches")
-    """the *number* of minibatches is passed where their size is meant: that is config.minibatch_size"""
-    shuffled_with_the_global_generator = edit(", self.shuffling", "")
-    """shuffled by torch's global generator: with self.shuffling a run can be repeated, and resumed"""
-    rows_drawn_with_replacement = edit(
-        "for _ in",
-        "(whole,) = buffer.minibatches(len(buffer), torch.Generator().manual_seed(0))\nfor _ in",
-        "for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling)",
-        "for rows in torch.randint(len(whole), (len(whole),), generator=self.shuffling).split(config.minibatch_size)",
-        "optimizer_step(minibatch)",
-        "optimizer_step(whole.rows(rows))",
-    )
-    """the rows of each minibatch are drawn with replacement: in an epoch every row comes exactly once"""
-    never_stops_early = edit("config.max_update_kl is not None", "False")
-    """config.max_update_kl is never looked at: the epochs go on although the policy has moved far enough"""
-    stops_by_the_mean_so_far = edit('steps[-1]["approx_kl"]', 'sum(step["approx_kl"] for step in steps) / len(steps)')
-    """the mean approx_kl so far is asked: small first steps hide a large one; look at the last step's alone"""
-    only_this_epoch_is_left = edit(" return _merge(steps)", " break")
-    """break leaves only the present epoch, and the next one begins: the whole update has to end"""
-    last_step_not_counted = edit(" return _merge(steps)", " return _merge(steps[:-1] or steps)")
-    """the step that went too far is left out of the statistics, so nobody sees why the update ended"""
-    stops_at_the_limit = edit("> config.max_update_kl", ">= config.max_update_kl")
-    """stops when approx_kl equals the limit; it has to exceed it"""
-    statistics_of_the_last_step = _merged("steps[-1]")
-    """the statistics of the last step stand for all: report means over the update's steps"""
-    largest_ratio_of_steps_averaged = _merged('{"ratio_max": sum(step["ratio_max"] for step in steps) / len(steps)}')
-    """ratio_max is averaged over the steps: the largest ratio of an update is the largest of its steps"""
-    first_ratio_of_all_steps = _merged('{"first_ratio_max": max(step["ratio_max"] for step in steps)}')
-    """first_ratio_max is taken from all steps: it is the first step's alone, which has to be 1"""
-
-
-class RightOptimize(Right, of="PPOTrainer.optimize"):
-    as_one_stream = instead("""
-        config, steps = self.config, []
-        stream = (
-            minibatch
-            for _ in range(config.num_epochs)
-            for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling)
-        )
-        for minibatch in stream:
-            steps.append(self.optimizer_step(minibatch))
-            if config.max_update_kl is not None and steps[-1]["approx_kl"] > config.max_update_kl:
-                break
-        return _merge(steps)
-    """)
-    """the epochs are chained, so that one break is enough"""
-    with_a_flag = instead("""
-        limit = float("inf") if self.config.max_update_kl is None else self.config.max_update_kl
-        steps, epoch, is_far = [], 0, False
-        while epoch < self.config.num_epochs and not is_far:
-            for minibatch in buffer.minibatches(self.config.minibatch_size, generator=self.shuffling):
-                step = self.optimizer_step(minibatch)
-                steps.append(step)
-                is_far = step["approx_kl"] > limit
-                if is_far:
-                    break
-            epoch += 1
-        means = {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]}
-        means["ratio_max"] = max(step["ratio_max"] for step in steps)
-        means["first_ratio_max"] = steps[0]["ratio_max"]
-        means["optimizer_steps"] = len(steps)
-        return means
-    """)
-    """a while loop with a flag, and the means written out"""
-    means_by_torch = instead("""
-        steps = []
-        for _ in range(self.config.num_epochs):
-            for minibatch in buffer.minibatches(self.config.minibatch_size, self.shuffling):
-                steps.append(self.optimizer_step(minibatch))
-                if self.config.max_update_kl is not None and steps[-1]["approx_kl"] > self.config.max_update_kl:
-                    return _merge(steps)
-        answer = {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}
-        answer["ratio_max"] = max(step["ratio_max"] for step in steps)
-        return answer | {"first_ratio_max": steps[0]["ratio_max"], "optimizer_steps": float(len(steps))}
-    """)
-    """the mean of Python floats in torch's default dtype"""
-
-
 class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     returns_from_whitened_advantages = edit(
-        "experience.mask))\n",
-        "experience.mask))\n"
-        "    returns = (experience.advantages + experience.values).masked_fill(~experience.mask, 0.0)\n"
-        "    experience = replace(experience, returns=returns)\n"
-        "",
+        "masked_whiten(advantages, mask))\n",
+        "masked_whiten(advantages, mask))\n"
+        "    returns = (experience.advantages + values).masked_fill(~mask, 0.0)\n"
+        "    experience = replace(experience, returns=returns)\n",
     )
     """returns are made again from whitened advantages: the critic's targets then have the wrong scale"""
     controller_counts_the_configured_batch = edit("len(experience))", "self.config.batch_size)")
     """the KL controller counts config.batch_size; it counts the responses of this rollout"""
-    advantages_not_whitened = edit("self.config.whiten_advantages", "False")
+    advantages_not_whitened = edit("config.whiten_advantages", "False")
     """the advantages are never whitened; config.whiten_advantages asks for it"""
-    whitened_always = edit("self.config.whiten_advantages", "True")
+    whitened_always = edit("config.whiten_advantages", "True")
     """whitened whatever config.whiten_advantages says"""
     whitened_over_padding = edit(
-        "    experience = replace(",
-        "    white = (experience.advantages - experience.advantages.mean()) / (experience.advantages.std() + 1e-8)\n"
-        "    experience = replace(",
-        "masked_whiten(experience.advantages, experience.mask)",
-        "white.masked_fill(~experience.mask, 0.0)",
+        "masked_whiten(advantages, mask)",
+        "((advantages - advantages.mean()) / (advantages.std() + 1e-8)).masked_fill(~mask, 0.0)",
     )
     """the padding takes part in mean and variance: whiten over the real tokens only"""
     every_response_whitened_alone = edit(
-        "masked_whiten(experience.advantages, experience.mask)",
-        "torch.cat([masked_whiten(*row) for row in zip(experience.advantages.split(1), experience.mask.split(1))])",
+        "masked_whiten(advantages, mask)",
+        "torch.cat([masked_whiten(*row) for row in zip(advantages.split(1), mask.split(1), strict=True)])",
     )
     """each response is whitened by itself, so that no response is better than another: whiten the whole rollout"""
-    whitened_around_the_old_mean = edit("experience.mask))\n", "experience.mask, shift_mean=False))\n")
+    whitened_around_the_old_mean = edit(
+        "masked_whiten(advantages, mask)", "masked_whiten(advantages, mask, shift_mean=False)"
+    )
     """scaled but not centered: whitened advantages have mean 0"""
+    advantages_as_evaluated = edit("experience = replace(experience, advantages=advantages, returns=returns)\n", "")
+    """the advantages that came with the experience are used: make new ones of the final rewards"""
+    critic_lam_ignored = edit("config.critic_lam is not None", "False")
+    """config.critic_lam has no effect: the critic's targets are the returns of that lambda"""
+    critic_lam_for_the_advantages = edit("_, returns = compute", "advantages, returns = compute")
+    """the advantages are those of critic_lam too: it is for the critic's targets alone"""
+    rewards_computed_twice = edit(
+        "experience = self.compute_rewards(responses, batch)",
+        "self.compute_rewards(responses, batch)\nexperience = self.compute_rewards(responses, batch)",
+    )
+    """compute_rewards is called twice: each call is a pass of the reference, the critic and the reward model"""
+    responses_sampled_twice = edit(
+        "self.compute_rewards(responses, batch)", "self.compute_rewards(self.generate_responses(batch), batch)"
+    )
+    """the responses are sampled twice: the rewards belong to those that were sampled first"""
     controller_fed_with_approx_kl = edit('metrics["kl"]', 'metrics["approx_kl"]')
     """the controller is fed with approx_kl, the movement of one update: it steers the KL from the reference"""
     controller_told_one_response = edit("len(experience)", "1")
     """the controller counts one response in each update; its horizon counts all of the rollout, len(experience)"""
-    controller_told_the_tokens = edit("len(experience)", "int(experience.mask.sum())")
+    controller_told_the_tokens = edit("len(experience)", "int(mask.sum())")
     """the controller gets the number of tokens; its horizon counts responses"""
     controller_fed_with_kl_of_a_token = edit('metrics["kl"]', 'metrics["kl"] / metrics["response_length"]')
     """the controller gets the KL of a token; its target is that of a whole response, the sum over its tokens"""
@@ -533,15 +618,15 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "lost = self._rollout_metrics(experience)\n"
         "return {name: value for name, value in metrics.items() if name not in lost}",
     )
-    """the metrics of the rollout are lost: return them together with those of optimize"""
+    """the metrics of the rollout are lost: return them together with those of the steps"""
     reference_refreshed = first(
         "from ..lesson07_actor_critic import make_reference\n\nself.ref_model = make_reference(self.policy)"
     )
     """the reference is refreshed with the policy at each update: in RLHF it stays the SFT model for the whole run"""
     rollout_at_the_initial_kl_coef = edit(
-        "experience = self._collect(batch)",
+        "experience = self.compute_rewards(responses, batch)",
         "before, self.kl_controller.value = self.kl_controller.value, self.config.kl_coef\n"
-        "experience = self._collect(batch)\n"
+        "experience = self.compute_rewards(responses, batch)\n"
         "self.kl_controller.value = before",
     )
     """every rollout uses the initial KL coefficient: use self.kl_controller.value"""
@@ -552,43 +637,116 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "metrics = self._rollout_metrics(experience)\nbuffer = ExperienceBuffer()",
     )
     """the rollout's metrics are taken after whitening: `advantage_mean` is then 0, and no biased critic shows"""
+    same_order_in_every_epoch = edit(
+        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for",
+        "once = list(buffer.minibatches(config.minibatch_size, self.shuffling))\nepochs = (once for",
+    )
+    """the order is drawn once for all epochs: draw it anew in each, by asking the buffer again"""
+    each_minibatch_repeated = edit(
+        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs))",
+        "once = buffer.minibatches(config.minibatch_size, self.shuffling)\n"
+        "epochs = ([minibatch] * config.num_epochs for minibatch in once)",
+    )
+    """each minibatch is repeated before the next one comes (B1 B1 B2 B2): an epoch passes over all rows once"""
+    one_epoch_only = edit("config.num_epochs", "1")
+    """one epoch only: config.num_epochs passes are made over the same experience"""
+    number_taken_for_size = edit("config.minibatch_size", "config.num_minibatches")
+    """the *number* of minibatches is passed where their size is meant: that is config.minibatch_size"""
+    shuffled_with_the_global_generator = edit(", self.shuffling", "")
+    """shuffled by torch's global generator: with self.shuffling a run can be repeated, and resumed"""
+    rows_drawn_with_replacement = edit(
+        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for",
+        "(whole,) = buffer.minibatches(len(buffer), torch.Generator().manual_seed(0))\n"
+        "epochs = (torch.randint(len(whole), (len(whole),), generator=self.shuffling).split(config.minibatch_size) for",
+        "optimizer_step(minibatch)",
+        "optimizer_step(whole.rows(minibatch))",
+    )
+    """the rows of each minibatch are drawn with replacement: in an epoch every row comes exactly once"""
+    never_stops_early = edit("config.max_update_kl is not None", "False")
+    """config.max_update_kl is never looked at: the epochs go on although the policy has moved far enough"""
+    stops_by_the_mean_so_far = edit(
+        'self.steps[-1]["approx_kl"]', 'sum(step["approx_kl"] for step in self.steps) / len(self.steps)'
+    )
+    """the mean approx_kl so far is asked: small first steps hide a large one; look at the last step's alone"""
+    only_this_epoch_is_left = edit(
+        "for minibatch in chain.from_iterable(epochs):\n", "for epoch in epochs:\n  for minibatch in epoch:\n"
+    )
+    """break leaves only the present epoch, and the next one begins: the whole update has to end"""
+    last_step_not_counted = edit(
+        "_merge(self.steps)",
+        '_merge([s for s in self.steps if not s["approx_kl"] > (config.max_update_kl or 9e9)] or self.steps)',
+    )
+    """the step that went too far is left out of the statistics, so nobody sees why the update ended"""
+    stops_at_the_limit = edit("> config.max_update_kl", ">= config.max_update_kl")
+    """stops when approx_kl equals the limit; it has to exceed it"""
+    statistics_of_the_last_step = _merged("self.steps[-1]")
+    """the statistics of the last step stand for all: report means over the update's steps"""
+    largest_ratio_of_steps_averaged = _merged(
+        '{"ratio_max": sum(step["ratio_max"] for step in self.steps) / len(self.steps)}'
+    )
+    """ratio_max is averaged over the steps: the largest ratio of an update is the largest of its steps"""
+    first_ratio_of_all_steps = _merged('{"first_ratio_max": max(step["ratio_max"] for step in self.steps)}')
+    """first_ratio_max is taken from all steps: it is the first step's alone, which has to be 1"""
+    steps_of_all_updates_kept = edit("self.steps = []\n", "")
+    """self.steps is never emptied: it holds the steps of this update, and their statistics are the update's"""
 
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):
-    epochs_written_out = edit(
-        "metrics |= self.optimize(buffer)",
-        "steps = []\n"
-        "for _ in range(self.config.num_epochs):\n"
-        "    for minibatch in buffer.minibatches(self.config.minibatch_size, self.shuffling):\n"
-        "        steps.append(self.optimizer_step(minibatch))\n"
-        "        if self.config.max_update_kl is not None and steps[-1]['approx_kl'] > self.config.max_update_kl:\n"
+    epochs_in_two_loops = edit(
+        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n",
+        "",
+        "for minibatch in chain.from_iterable(epochs):\n"
+        "    self.steps.append(self.optimizer_step(minibatch))\n"
+        '    if config.max_update_kl is not None and self.steps[-1]["approx_kl"] > config.max_update_kl:\n'
+        "        break\n",
+        "for _ in range(config.num_epochs):\n"
+        "    for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):\n"
+        "        self.steps.append(self.optimizer_step(minibatch))\n"
+        "        if config.max_update_kl is not None and self.steps[-1]['approx_kl'] > config.max_update_kl:\n"
         "            break\n"
         "    else:\n"
         "        continue\n"
-        "    break\n"
-        "metrics |= _merge(steps)",
+        "    break\n",
     )
-    """`optimize` is not called: its loops stand here"""
+    """two loops, and an else that says that the inner one was not left early"""
+    means_written_out = edit(
+        "metrics |= _merge(self.steps)",
+        "steps = self.steps\n"
+        "metrics |= {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}\n"
+        'metrics["ratio_max"] = max(step["ratio_max"] for step in steps)\n'
+        'metrics["first_ratio_max"] = steps[0]["ratio_max"]\n'
+        'metrics["optimizer_steps"] = len(steps)',
+    )
+    """the means written out, in torch's default dtype"""
     rolled_out_by_hand = instead("""
-        with self.accelerator.autocast():
-            responses = self.generate_responses(batch)
-        experience = self.collector.evaluate(responses, batch)
-        rollout = self._rollout_metrics(experience)
-        advantages, mask = experience.advantages, experience.mask
+        limit = float("inf") if self.config.max_update_kl is None else self.config.max_update_kl
+        generation = self.generate_responses(batch)
+        whole = self.compute_rewards(generation, batch)
+        mask, gamma = whole.mask, self.config.gamma
+        critic_lam = self.config.lam if self.config.critic_lam is None else self.config.critic_lam
+        advantages = compute_response_gae(whole.rewards, whole.values, mask, gamma, self.config.lam)[0]
+        returns = compute_response_gae(whole.rewards, whole.values, mask, gamma, critic_lam)[1]
+        rollout = self._rollout_metrics(replace(whole, advantages=advantages, returns=returns))
         if self.config.whiten_advantages:
             real = advantages[mask]
             white = (real - real.mean()) / ((real.var() if len(real) > 1 else 1.0) + 1e-8) ** 0.5
             advantages = torch.zeros_like(advantages).masked_scatter(mask, white)
         self._set_learning_rate()
         buffer = ExperienceBuffer()
-        buffer.append(replace(experience, advantages=advantages))
-        metrics = {**rollout, **self.optimize(buffer)}
-        buffer.clear()
+        buffer.append(replace(whole, advantages=advantages, returns=returns))
+        self.steps, epoch, is_far = [], 0, False
+        while epoch < self.config.num_epochs and not is_far:
+            for minibatch in buffer.minibatches(self.config.minibatch_size, generator=self.shuffling):
+                self.steps += [self.optimizer_step(minibatch)]
+                is_far = self.steps[-1]["approx_kl"] > limit
+                if is_far:
+                    break
+            epoch += 1
         self.updates_done = self.updates_done + 1
-        self.kl_controller.update(rollout["kl"], experience.responses.shape[0])
-        return metrics
+        self.kl_controller.update(rollout["kl"], whole.responses.shape[0])
+        return {**rollout, **_merge(self.steps)}
     """)
-    """the given rollout and the whitening written out, the rate set earlier, kl_coef changed at the end"""
+    """a while loop with a flag, the whitening written out, the rate set earlier, kl_coef changed at the end"""
 
 
 class Train(Wrong, of="PPOTrainer.train"):
@@ -597,7 +755,7 @@ class Train(Wrong, of="PPOTrainer.train"):
     one_update_too_few = edit("self.config.num_updates)", "self.config.num_updates - 1)")
     """one update too few: the last one is config.num_updates - 1, from 0"""
     batches_of_a_minibatch = edit("self.config.batch_size", "self.config.minibatch_size")
-    """minibatch_size prompts are drawn: an update collects config.batch_size, and `optimize` splits them"""
+    """minibatch_size prompts are drawn: an update collects config.batch_size, and its epochs split them"""
     prompts_drawn_with_replacement = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts))",
         "torch.randint(len(prompts), (self.config.batch_size,), generator=self.prompt_queue.generator)",
@@ -786,20 +944,11 @@ class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
 class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
     only_the_models_restored = edit("self.optimizer", "return\nself.optimizer")
     """only the models are restored: the run goes on with new optimizer, kl_coef, queue and random numbers"""
-    restored_before_the_models = first(
-        'self.optimizer.load_state_dict(state["optimizer"])\n'
-        'self.kl_controller.value = state["kl_coef"]\n'
-        'self.prompt_queue.waiting = state["prompts_waiting"]\n'
-        'self.updates_done, self.history = state["updates_done"], state["history"]\n'
-        "for name, generator in self._generators().items():\n"
-        '    generator.set_state(state["generators"][name])'
-    )
-    """the rest is restored before the models: where those are refused, the run is half another one; models first"""
     critic_not_restored = edit(
-        'state["model"])',
-        'state["model"] | {f"value_model.{name}": weight for name, weight in critic.items()})',
-        "try:",
-        "critic = self.accelerator.unwrap_model(self.model).value_model.state_dict()\ntry:",
+        'self.accelerator.unwrap_model(self.model).load_state_dict(state["model"])',
+        "critic = self.accelerator.unwrap_model(self.model).value_model.state_dict()\n"
+        "kept = {f'value_model.{name}': weight for name, weight in critic.items()}\n"
+        'self.accelerator.unwrap_model(self.model).load_state_dict(state["model"] | kept)',
     )
     """the critic keeps its fresh weights: restore both models"""
     optimizer_not_restored = edit('self.optimizer.load_state_dict(state["optimizer"])\n', "")
@@ -830,16 +979,10 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
     """torch's states are restored, Python's and numpy's are not: a reward function may draw from any of them"""
     loaded_into_the_wrapper = edit("self.accelerator.unwrap_model(self.model)", "self.model")
     """self.model may be wrapped, and then calls its weights otherwise; load into unwrap_model(self.model)"""
-    other_models_taken_silently = edit('state["model"])', 'state["model"], strict=False)')
-    """strict=False: the weights of other models are passed over without a word, and the run starts from new ones"""
     loaded_in_evaluation_mode = first("self.model.eval()")
     """self.model.eval() after loading, and the training goes on in evaluation mode; loading needs no mode"""
-    shapes_not_explained = edit("raise ValueError", "raise RuntimeError")
-    """torch's RuntimeError comes through: a checkpoint of other shapes is bad input, so a ValueError that says so"""
     optimizer_holds_the_old_model = first("from copy import deepcopy\n\nself.model = deepcopy(self.model)")
     """a new model is put in place: the optimizer still holds the old one's weights, and trains those"""
-    shape_error_swallowed = edit("except RuntimeError", "except RuntimeError:\n    pass\nexcept LookupError")
-    """the error of another shape is swallowed: half of a checkpoint that does not fit is loaded without a word"""
 
 
 class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):

@@ -75,7 +75,6 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, 
 
 
 @named_cases("as_path", {"path": YES, "text": NO})
-@pytest.mark.points(2)
 def test_load_checkpoint_restores_what_the_next_update_needs(as_path):
     answer = LOADED(mark=2.0, learning_rate=0.1, as_path=as_path)
     assert_equal(answer, **TRAINED, atol=1e-5)

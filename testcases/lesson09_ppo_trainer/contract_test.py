@@ -7,9 +7,19 @@ from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 contract_tests(
     globals(),
-    agreement={PPOTrainer.load_checkpoint: 1, PPOTrainer.save_checkpoint: 1, PPOTrainer.train: 1},
+    agreement={
+        PPOTrainer.generate_responses: 1,
+        PPOTrainer.compute_rewards: 1,
+        PPOTrainer.load_checkpoint: 1,
+        PPOTrainer.save_checkpoint: 1,
+        PPOTrainer.train: 1,
+    },
     refusals={
         scenario("update_of", of=PPOTrainer.training_step): (
+            {"actor": normal(5, 5), "critic": normal(5)},
+            {"no-prompts": ({"prompts": ()}, ["at least one prompt"])},
+        ),
+        scenario("responses_of", of=PPOTrainer.generate_responses): (
             {"actor": normal(5, 5), "critic": normal(5)},
             {"no-prompts": ({"prompts": ()}, ["at least one prompt"])},
         ),

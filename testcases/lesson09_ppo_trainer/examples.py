@@ -16,9 +16,12 @@ LENGTHS = (2, 1, 4, 3)
 
 def examples(seed: int) -> list[Request]:
     """Tables over five tokens, O(1) logits in float64; ragged prompts and responses; settings off their defaults."""
-    saved, loaded = generator(seed), generator(seed + 1)
+    saved, loaded, rollouts = (generator(seed + number) for number in range(3))
     draw, seed = generator(seed), as_argument(seed)
     found = [
+        *_responses(rollouts, seed),
+        *_rewards(rollouts),
+        *_doubled(rollouts, seed),
         *_losses(draw),
         *_updates(draw, seed),
         *_runs(seed),
@@ -31,6 +34,52 @@ def examples(seed: int) -> list[Request]:
     return [replace(asked, seconds=20.0) for asked in found]
 
 
+def _responses(draw: torch.Generator, seed: int) -> list[Request]:
+    ask = scenario("responses_of", of=PPOTrainer.generate_responses)
+    found = []
+    for settings in (
+        {"temperature": 0.6},
+        {"micro_rollout_batch_size": 2, "calls": 2},
+        {"micro_rollout_batch_size": 3},
+    ):
+        tables = {name: table for name, table in _world(draw).items() if name not in ("reference", "reward")}
+        places = normal_from(draw, 12, 5)
+        found.append(request(ask, **tables, places=places, seed=seed, batch_size=5, max_new_tokens=4, **settings))
+    few = {name: tables[name] for name in ("actor", "critic", "prompts")}
+    found.append(request(ask, **few, sampler=True, micro_rollout_batch_size=2, temperature=1.5, max_new_tokens=9))
+    return found
+
+
+def _rewards(draw: torch.Generator) -> list[Request]:
+    ask = scenario("rewards_of", of=PPOTrainer.compute_rewards)
+    found = []
+    for settings in (
+        {"kl_coef": 0.3},
+        {"coefficient": 0.4, "micro_rollout_batch_size": 2, "whiten_rewards": True, "missing_stop_penalty": 3.0},
+        {"recompute_log_probs": True, "micro_rollout_batch_size": 3, "temperature": 0.7, "clip_score": 0.5},
+        {"by_columns": True, "micro_rollout_batch_size": 1, "kl_estimator": "k3", "kl_coef": 0.5},
+    ):
+        responses, mask = _some_responses(draw)
+        world = _world(draw) | {"prompts": ((2,), (3, 4), (4,), (2, 3))}
+        given = {
+            "responses": responses,
+            "mask": mask,
+            "log_probs": _old(draw, mask),
+            "places": normal_from(draw, 12, 5),
+        }
+        found.append(request(ask, **world, **given, **settings))
+    return found
+
+
+def _doubled(draw: torch.Generator, seed: int) -> list[Request]:
+    doubled = scenario("doubled_of", of=PPOTrainer.training_step)
+    settings = {"batch_size": 5, "max_new_tokens": 4, "critic_lam": 0.9, "whiten_rewards": True}
+    return [
+        request(doubled, **_world(draw), method=method, seed=seed, **settings)
+        for method in ("generate_responses", "compute_rewards")
+    ]
+
+
 def _losses(draw: torch.Generator) -> list[Request]:
     ask = scenario("loss_of", of=PPOTrainer.compute_loss)
     idle = _batch(draw)
@@ -38,7 +87,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
     first = {"clip_epsilon": 0.3, "value_clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.2, "temperature": 0.7}
     likelier = _batch(draw, garbage=math.nan)
     likelier["log_probs"] -= 1.0
-    small = {"value_coef": 0.005, "entropy_coef": 0.01, "temperature": 1.4, "clip_epsilon": (0.1, 0.4)}
+    small = {"value_coef": 0.005, "entropy_coef": 0.01, "temperature": 1.4, "clip_epsilon": 0.1}
     return [
         request(ask, **_batch(draw), **first),
         request(ask, **_batch(draw), places=normal_from(draw, 12, 5), **small),
@@ -154,12 +203,12 @@ def _mark(draw: torch.Generator) -> float:
 
 
 def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
-    ask = scenario("epochs_of", of=PPOTrainer.optimize)
+    ask = scenario("epochs_of", of=PPOTrainer.training_step)
     found = []
-    for sizes, settings in (
-        ((7,), {"num_epochs": 3, "num_minibatches": 3, "batch_size": 7}),
-        ((2, 3), {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5, "max_update_kl": 0.5}),
-        ((6,), {"batch_size": 6, "max_update_kl": 0.9}),
+    for rows, settings in (
+        (7, {"num_epochs": 3, "num_minibatches": 3, "batch_size": 7}),
+        (5, {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5, "max_update_kl": 0.5}),
+        (6, {"batch_size": 6, "max_update_kl": 0.9}),
     ):
         script = {
             "approx_kl": 0.4 * uniform_from(draw, 9),
@@ -167,14 +216,14 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
             "policy_loss": normal_from(draw, 9),
         }
         script["approx_kl"][2] = 0.9
-        found.append(request(ask, sizes=sizes, **script, seed=seed, **settings))
+        found.append(request(ask, rows=rows, **script, seed=seed, **settings))
     # The mean so far exceeds the limit one step after the first that does.
     script["approx_kl"] = torch.tensor([0.1, 0.9, 0.9, 0.1], dtype=torch.float64)
     settings = {"seed": seed, "batch_size": 4, "num_minibatches": 2, "max_update_kl": 0.6}
-    found.append(request(ask, sizes=(4,), **script, **settings))
+    found.append(request(ask, rows=4, **script, **settings))
     # So does the very first one.
     script["approx_kl"] = script["approx_kl"][1:]
-    found.append(request(ask, sizes=(4,), **script, **settings))
+    found.append(request(ask, rows=4, **script, **settings))
     return found
 
 

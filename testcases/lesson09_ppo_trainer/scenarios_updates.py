@@ -1,14 +1,14 @@
-"""`compute_loss`, `optimizer_step`, `optimize` and `training_step`."""
+"""`generate_responses`, `compute_rewards`, `compute_loss`, `optimizer_step` and `training_step`."""
 
-import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from solutions.lesson08_rollout import Experience, ExperienceBuffer, merge_experiences
-from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
+from solutions.lesson08_rollout import Experience, Generation, merge_experiences
 from testcases.harness.doubles.policies import Wrapped
 
 from .scenarios_trainer import (
@@ -140,16 +140,127 @@ def real_step_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> di
     return {**tables_of(trainer), **numbers_of(statistics, "optimizer_step", STEP)}
 
 
-def epochs_of(
-    lesson: Any,
-    sizes: tuple[int, ...],
-    approx_kl: Tensor,
-    ratio_max: Tensor,
-    policy_loss: Tensor,
-    updates: int = 1,
-    **settings: Any,
+def responses_of(
+    lesson: Any, prompts: tuple[Any, ...], sampler: bool = False, calls: int = 1, **given: Any
 ) -> dict[str, Any]:
-    """`optimize` over a buffer filled by batches of these sizes, with scripted statistics in place of real steps.
+    """`generate_responses`; of several `calls` the last one. "asked" is what the sampler was asked for in each chunk:
+    the prompts' lengths and the settings. "in_autocast": each pass of the policy was inside `accelerator.autocast()`.
+
+    `sampler`: the trainer has one, which always says the stop token, with a log-probability of the number of its call.
+    """
+    asked: list[Any] = []
+    trainer = student(lesson, **given)
+    torch.rand(5, generator=trainer.shuffling)  # else both generators would draw the same
+
+    def stops(policy: Any, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Generation:
+        lengths = attention_mask.sum(dim=1).tolist()
+        names = ("max_new_tokens", "stop_token_ids", "pad_token_id", "temperature")
+        is_own = policy is trainer.policy and options["generator"] is trainer.sampling
+        plain = (list(value) if isinstance(value, tuple) else value for value in map(options.get, names))
+        asked.append([lengths, *plain, is_own])
+        shape = len(input_ids), len(asked)
+        mask = torch.arange(shape[1]).expand(shape) == 0
+        return Generation(mask.long(), -float(len(asked)) * mask.double(), mask)
+
+    trainer.sampler = stops if sampler else None
+    with _watched(trainer) as passes:
+        for _ in range(calls):
+            found = trainer.generate_responses(prompts_of(prompts))
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise ValueError(f"expected generate_responses to return a Generation, got {kind_of(found)}")
+    return {
+        **dict(zip(("responses", "log_probs", "mask"), found, strict=True)),
+        "asked": asked,
+        "next_draw": torch.rand((), generator=trainer.sampling, dtype=torch.float64).item(),
+        "rows_of_each_first_pass": passes["first"],
+        "in_autocast": all(passes["in_autocast"]),
+        "parts_in_training_mode": parts_in_training_mode(trainer),
+    }
+
+
+@contextmanager
+def _watched(trainer: Any) -> Iterator[dict[str, list[Any]]]:
+    """The passes of the policy: how many rows those had that start from prompts, and whether each was in autocast."""
+    seen: dict[str, list[Any]] = {"first": [], "in_autocast": []}
+    inside = [0]
+    real = trainer.accelerator.autocast
+
+    @contextmanager
+    def autocast(*given: Any, **named: Any) -> Iterator[None]:
+        inside[0] += 1
+        try:
+            with real(*given, **named):
+                yield
+        finally:
+            inside[0] -= 1
+
+    def note(module: Any, args: Any, options: dict[str, Any]) -> None:
+        if options.get("past_key_values") is None:
+            seen["first"].append(len(options["input_ids"] if "input_ids" in options else args[0]))
+        seen["in_autocast"].append(inside[0] > 0)
+
+    trainer.accelerator.autocast = autocast
+    hook = trainer.policy.register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        yield seen
+    finally:
+        hook.remove()
+        del trainer.accelerator.autocast
+
+
+def rewards_of(
+    lesson: Any,
+    prompts: tuple[Any, ...],
+    responses: Tensor,
+    log_probs: Tensor,
+    mask: Tensor,
+    coefficient: float | None = None,
+    by_columns: bool = False,
+    **given: Any,
+) -> dict[str, Any]:
+    """`compute_rewards` of given responses. "passes" says how many rows the reference read at once, and how often the
+    policy did.
+
+    `coefficient`: the KL controller's at present. `by_columns`: the reward is a function that returns the column
+    "worth" of each prompt's row, its number.
+    """
+    if by_columns:
+        given["reward"] = _column_worth
+    trainer = student(lesson, **given)
+    if coefficient is not None:
+        trainer.kl_controller.value = coefficient
+    rows: list[Any] = prompts_of(prompts)
+    if by_columns:
+        rows = [{"input_ids": row, "worth": float(number)} for number, row in enumerate(rows)]
+    read: list[int] = []
+    hook = trainer.ref_model.register_forward_pre_hook(
+        lambda module, args, options: read.append(len(options["input_ids"])), with_kwargs=True
+    )
+    with _watched(trainer) as passes:
+        found = trainer.compute_rewards(Generation(responses, log_probs, mask), rows)
+    hook.remove()
+    if not isinstance(found, Experience):
+        raise ValueError(f"expected compute_rewards to return an Experience, got {kind_of(found)}")
+    names = ("rewards", "values", "log_probs", "sampler_log_probs", "ref_log_probs", "mask", "input_ids")
+    return {
+        **{name: getattr(found, name) for name in names},
+        "scores": found.scores.double(),  # those of a function are float32
+        "passes_of_the_reference": read,
+        "passes_of_the_policy": passes["first"],
+        "in_autocast": all(passes["in_autocast"]),
+        "has_gradient": found.rewards.requires_grad,
+        "parts_in_training_mode": parts_in_training_mode(trainer),
+    }
+
+
+def _column_worth(prompts: list[str], responses: list[str], worth: list[float]) -> list[float]:
+    return worth
+
+
+def epochs_of(
+    lesson: Any, rows: int, approx_kl: Tensor, ratio_max: Tensor, policy_loss: Tensor, updates: int = 1, **settings: Any
+) -> dict[str, Any]:
+    """`training_step` on so many rows, with a rollout that is made up and scripted statistics instead of real steps.
 
     `updates`: so many calls in a row, with the steps of all and the statistics of the last.
 
@@ -157,10 +268,10 @@ def epochs_of(
     """
     trainer = student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
     torch.rand(5, generator=trainer.sampling)  # else both generators would draw the same
-    buffer, first, steps = ExperienceBuffer(), 0, []
-    for size in sizes:
-        buffer.append(_numbered(first, size))
-        first += size
+    steps: list[list[int]] = []
+    batch = _numbered(rows)
+    trainer.generate_responses = lambda prompts: Generation(batch.responses, batch.log_probs, batch.mask)
+    trainer.compute_rewards = lambda responses, prompts: batch
 
     def optimizer_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch.scores.int().tolist())
@@ -169,29 +280,29 @@ def epochs_of(
 
     trainer.optimizer_step = optimizer_step
     for _ in range(updates):
-        statistics = numbers_of(trainer.optimize(buffer), "optimize", EPOCHS)
-    return {**statistics, "rows_of_each_step": steps, "left_in_buffer": len(buffer)}
+        found = trainer.training_step([[2]] * rows)
+    statistics = only(numbers_of(found, "training_step", EPOCHS), EPOCHS)
+    kept = [step["policy_loss"] for step in trainer.steps]
+    return {**statistics, "rows_of_each_step": steps, "kept_of_each_step": kept}
 
 
-def _numbered(first: int, size: int) -> Experience:
-    """Experience in which only the row's number matters; batches have other lengths."""
-    mask = torch.ones(size, 1 + first % 3, dtype=torch.bool)
+def _numbered(size: int) -> Experience:
+    """Experience in which only the row's number matters."""
+    mask = torch.ones(size, 2, dtype=torch.bool)
     zeros = torch.zeros(mask.shape, dtype=torch.float64)
-    batch = experience(
-        torch.ones(size, 1 + first % 2, dtype=torch.int64),
+    return experience(
+        torch.full((size, 1), 2),
         zeros.long(),
         mask,
         **dict.fromkeys(("log_probs", "advantages", "values", "returns"), zeros),
     )
-    object.__setattr__(batch, "scores", torch.arange(first, first + size, dtype=torch.float64))
-    return batch
 
 
 def update_of(
     lesson: Any, prompts: tuple[Any, ...], updates_done: int = 0, calls: int = 1, **given: Any
 ) -> dict[str, Any]:
     """`training_step` with a stand-in for `optimizer_step`: the rows that it was given, and what was done before and
-    after it. `optimize` is the reference's; nothing is said of it where the epochs are written out.
+    after it.
 
     `calls`: so many updates in a row; what is said of one is said of the last.
     """
@@ -199,11 +310,6 @@ def update_of(
     trainer.updates_done = updates_done
     steps: list[Experience] = []
     before: dict[str, Any] = {}
-    buffers: list[Any] = []  # who is gone needs no clearing
-
-    def optimize(buffer: Any) -> dict[str, float]:
-        buffers.append(weakref.ref(buffer))
-        return ReferenceTrainer.optimize(trainer, buffer)
 
     def optimizer_step(minibatch: Experience) -> dict[str, float]:
         steps.append(minibatch)
@@ -214,11 +320,10 @@ def update_of(
         )
         return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
 
-    trainer.optimize, trainer.optimizer_step = optimize, optimizer_step
+    trainer.optimizer_step = optimizer_step
     for _ in range(calls):
         steps.clear()
         metrics = _metrics(trainer, prompts)
-    left = [buffer() for buffer in buffers]
     return {
         **_rows_of_an_epoch(steps, trainer.config.num_epochs),
         **before,
@@ -226,7 +331,6 @@ def update_of(
         "coefficient_after": float(trainer.kl_controller.value),
         "updates_done": trainer.updates_done,
         "steps": len(steps),
-        "left_in_buffer": sum(len(buffer) for buffer in left if buffer is not None),
     }
 
 
@@ -236,6 +340,40 @@ def _rows_of_an_epoch(steps: list[Experience], num_epochs: int) -> dict[str, Ten
     order = rows.input_ids[:, : rows.prompt_length].sum(dim=1).argsort(stable=True)[::num_epochs]
     names = ("mask", "log_probs", "values", "rewards", "advantages", "returns")
     return {f"given_{name}": getattr(rows, name)[order] for name in names}
+
+
+def doubled_of(lesson: Any, method: str, prompts: tuple[Any, ...], **given: Any) -> dict[str, Any]:
+    """The rows that `optimizer_step` is given by `training_step` when what `method` returns is doubled: the log-probs
+    of "generate_responses", the rewards of "compute_rewards"; and how often each of the two was called."""
+    trainer = student(lesson, **given)
+    counts = {"generate_responses": 0, "compute_rewards": 0}
+
+    def changed(name: str) -> Any:
+        real, field = getattr(trainer, name), "log_probs" if name == "generate_responses" else "rewards"
+
+        def call(*args: Any) -> Any:
+            counts[name] += 1
+            found = real(*args)
+            if name != method:
+                return found
+            new = {field: 2 * getattr(found, field)}
+            return found._replace(**new) if isinstance(found, Generation) else replace(found, **new)
+
+        return call
+
+    trainer.generate_responses, trainer.compute_rewards = map(changed, counts)
+    steps: list[Experience] = []
+
+    def optimizer_step(minibatch: Experience) -> dict[str, float]:
+        steps.append(minibatch)
+        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
+
+    trainer.optimizer_step = optimizer_step
+    trainer.training_step(prompts_of(prompts))
+    return {
+        **_rows_of_an_epoch(steps, trainer.config.num_epochs),
+        **{f"calls_of_{name}": n for name, n in counts.items()},
+    }
 
 
 def real_updates_of(lesson: Any, prompts: tuple[Any, ...], updates: int = 1, **given: Any) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 from .actor_critic import (
     REFERENCE,
-    PolicyAlone,
     PolicyAndValue,
     ResponseOutputs,
     SharedPolicyAndValue,

@@ -182,28 +182,6 @@ class SharedPolicyAndValue(nn.Module):
         return self.value_head(hidden[:, prompt_length - 1 : -1]).squeeze(-1)
 
 
-class PolicyAlone(nn.Module):
-    """The policy in the place of actor and critic, where advantages come from groups (`config.advantages`).
-
-    Given: its values are 0, and cost nothing.
-
-    Args:
-        policy: a Hugging Face causal language model.
-    """
-
-    def __init__(self, policy: PreTrainedModel) -> None:
-        super().__init__()
-        self.policy = policy
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        logits = response_logits(self.policy, input_ids, attention_mask, prompt_length)
-        return ResponseOutputs(logits, logits.new_zeros(logits.shape[:2]))
-
-    def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        _check_inputs(input_ids, attention_mask, prompt_length)
-        return torch.zeros(len(input_ids), input_ids.shape[1] - prompt_length, device=input_ids.device)
-
-
 def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
     """A critic that starts as a copy of the reward model, backbone and head: at the last token its value is the score.
 

@@ -1,5 +1,5 @@
 from ppo_by_hand.core.config import RolloutConfig
 
 from .experience import Experience, ExperienceBuffer, merge_experiences
-from .generation import Generation, checked_generation, generate, merge_generations, sample_token
-from .rollout import collect_experience, evaluate_responses, with_rewards_whitened
+from .generation import Generation, checked_generation, checked_sampler, generate, merge_generations, sample_token
+from .rollout import collect_experience, evaluate_responses

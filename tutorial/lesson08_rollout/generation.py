@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 
 from ppo_by_hand.core.config import RolloutConfig
 from ppo_by_hand.core.heads import text_config
+from ppo_by_hand.core.scoring import with_place
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 from ppo_by_hand.core.tokens import is_stop
 
@@ -159,6 +160,28 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
 
     responses, log_probs, masks = zip(*parts, strict=True)
     return Generation(joined(responses, pad_token_id), joined(log_probs, 0), joined(masks, 0))
+
+
+def checked_sampler(sampler: Callable[..., Generation], config: RolloutConfig) -> Callable[..., Generation]:
+    """A sampler that is called as `generate` is, with the policy in eval mode, and whose answer is checked. Given.
+
+    Args:
+        sampler: a user's function.
+        config: of the run.
+    """
+
+    def sample(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Generation:
+        try:
+            with evaluation_mode(policy):
+                answer = sampler(policy, input_ids, attention_mask, **options)
+        except (TypeError, AttributeError, LookupError) as error:
+            call = f"(policy, input_ids, attention_mask, {', '.join(options)})"
+            raise RuntimeError(f"expected a sampler of {call}, got {with_place(error)}") from error
+        known = getattr(text_config(policy), "vocab_size", None)
+        checked = checked_generation(answer, len(input_ids), config, known)
+        return Generation(*(tensor.to(input_ids.device) for tensor in checked))
+
+    return sample
 
 
 def checked_generation(

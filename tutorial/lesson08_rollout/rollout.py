@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -31,11 +29,9 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedModel
 
-    from ..lesson07_actor_critic import PolicyAlone
-
 
 def collect_experience(
-    model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
+    model: PolicyAndValue | SharedPolicyAndValue,
     reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
@@ -69,7 +65,7 @@ def collect_experience(
 
 @torch.no_grad()
 def evaluate_responses(
-    model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
+    model: PolicyAndValue | SharedPolicyAndValue,
     reference: PreTrainedModel | None,
     score: Scorer,
     input_ids: Tensor,
@@ -99,19 +95,6 @@ def evaluate_responses(
         ValueError: `score` gives anything but one finite number for each response.
     """
     raise NotImplementedError("lesson08: evaluate_responses")
-
-
-def with_rewards_whitened(experience: Experience, config: RolloutConfig, whiten: Callable[..., Tensor]) -> Experience:
-    """The same experience with whitened rewards, and the advantages and returns made from them.
-
-    Args:
-        experience: of a whole rollout, its rewards not whitened.
-        whiten: `masked_whiten`, or a function that whitens over the tokens of all processes.
-    """
-    mask = experience.mask
-    rewards = whiten(experience.rewards, mask, shift_mean=False)
-    advantages, returns = compute_response_gae(rewards, experience.values, mask, config.gamma, config.lam)
-    return replace(experience, rewards=rewards, advantages=advantages, returns=returns)
 
 
 def _checked_scores(scores: Tensor, count: int) -> Tensor:

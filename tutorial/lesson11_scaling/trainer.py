@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, fields
-from functools import partial
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +15,21 @@ from accelerate.utils import DistributedType
 from torch import nn
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, read_checkpoint
-from ppo_by_hand.core.collector import Collector
-from ppo_by_hand.core.engines import widened
 from ppo_by_hand.core.processes import Processes, check_configuration
-from ppo_by_hand.core.prompts import Prompt, tokenize
+from ppo_by_hand.core.prompts import Prompt
 from ppo_by_hand.core.schedule import OptimizerMaker, Schedule
 from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.split import is_split, load_whole_state, parts, whole_state, whole_weights, without_weights
 from ppo_by_hand.core.validate import check_parts
 
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
-from ..lesson08_rollout import Experience, Generation, merge_experiences
+from ..lesson08_rollout import Experience, Generation, merge_experiences, merge_generations
 from ..lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from .merging import global_masked_whiten, merge_statistics
 from .sharing import gradient_weight, plan_microbatches
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from ..lesson07_actor_critic import PolicyAlone
 
 
 class DistributedPPOTrainer(PPOTrainer):
@@ -58,7 +53,7 @@ class DistributedPPOTrainer(PPOTrainer):
 
     def __init__(
         self,
-        model: PolicyAndValue | SharedPolicyAndValue | PolicyAlone,
+        model: PolicyAndValue | SharedPolicyAndValue,
         reward_model: nn.Module | RewardFunction,
         ref_model: PreTrainedModel | None,
         config: PPOConfig,
@@ -75,7 +70,6 @@ class DistributedPPOTrainer(PPOTrainer):
         self._empty_policy = without_weights(model.policy, "meta") if has_fsdp else None
         super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
         self._has_passed = False
-        self.collector = SharedCollector(self, self.collector.blocks)
         self.processes = Processes(self.accelerator)
         self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
 
@@ -134,6 +128,44 @@ class DistributedPPOTrainer(PPOTrainer):
         with torch.no_grad():
             self.model(ids, torch.ones_like(ids, dtype=torch.bool), 1)
         self._has_passed = True
+
+    def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
+        """As `PPOTrainer.generate_responses`: each process samples for its share of the prompts, from random numbers of
+        its own, and gets the responses of all.
+
+        Raises:
+            ValueError: as there, or there are fewer prompts than processes.
+        """
+        count = self.processes.count
+        if 0 < len(prompts) < count:
+            raise ValueError(f"expected a prompt for each of {count} processes, got {len(prompts)}")
+        if count > 1:
+            self.sampling.manual_seed(self.processes.seed(self.config.seed, self.updates_done))
+        with self.processes.together(), self.whole_model():
+            own = super().generate_responses(self.processes.share(prompts))
+        everywhere = self.processes.collect([Generation(*(tensor.cpu() for tensor in own))])
+        merged = merge_generations(everywhere, self.config.pad_token_id)
+        return Generation(*(tensor.to(self.accelerator.device) for tensor in merged))
+
+    def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
+        """As `PPOTrainer.compute_rewards`: each process evaluates its share of the rows and gets the experience of all.
+
+        Rewards are whitened with the tokens of all processes (`global_masked_whiten`).
+        """
+        config, own_rows = self.config, self.processes.share(range(len(prompts)))
+        rows = slice(own_rows[0], own_rows[-1] + 1)
+        some = Generation(*(tensor[rows] for tensor in responses))
+        self.config = replace(config, whiten_rewards=False)  # a process that fails in its own rows stops the others
+        try:
+            with self.processes.together(), self.whole_model():
+                own = super().compute_rewards(some, prompts[rows])
+        finally:
+            self.config = config
+        if config.whiten_rewards:
+            rewards = global_masked_whiten(own.rewards, own.mask, self.processes.gather, shift_mean=False)
+            own = replace(own, rewards=rewards)
+        everywhere = merge_experiences(self.processes.collect([_moved(own, torch.device("cpu"))]))
+        return _moved(everywhere, self.accelerator.device)
 
     def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
         """As `PPOTrainer.training_step`: every process is given all prompts, and returns the metrics of all."""
@@ -206,30 +238,6 @@ class DistributedPPOTrainer(PPOTrainer):
     def _state(self) -> dict[str, Any]:
         in_parts = parts(self.accelerator)
         return super()._state() | ({} if in_parts is None else {"parts": in_parts})
-
-
-class SharedCollector(Collector):
-    """The experience of all processes, from each one's share of the prompts, in the order of the prompts."""
-
-    def collect(self, prompts: Sequence[Prompt]) -> Experience:
-        trainer, processes = self.trainer, self.trainer.processes
-        if len(prompts) < processes.count:
-            raise ValueError(f"expected a prompt for each of {processes.count} processes, got {len(prompts)}")
-        if processes.count > 1:
-            trainer.sampling.manual_seed(processes.seed(trainer.config.seed, trainer.updates_done))
-        with processes.together():
-            own = self.own_experience(processes.share(tokenize(prompts, trainer.tokenizer)))
-        own = self.whitened(own, partial(global_masked_whiten, gather=processes.gather))
-        together = merge_experiences(processes.collect([_moved(own, torch.device("cpu"))]))
-        if self.gap.log_probs is not None:
-            theirs = processes.collect([self.gap.log_probs.cpu()])
-            self.gap.log_probs = widened(theirs, together.mask.shape[1])
-        return _moved(self.compared(together), trainer.accelerator.device)
-
-    def own_experience(self, prompts: list[list[int]]) -> Experience:
-        """Sampled and evaluated by this process; the rewards are whitened with those of all processes, later."""
-        with self.trainer.whole_model():
-            return self.evaluate_chunks(self.generate(prompts), prompts)
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:
