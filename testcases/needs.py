@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import cache
 
-from testcases.grader.sandbox import NoSandbox, check_bubblewrap
+from testcases.grader.sandbox import NoSandbox, check_sandbox
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 TRY = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank"]
@@ -17,11 +17,11 @@ ELSEWHERE = "nothing enables them here, a Linux machine or container does"
 def no_sandbox() -> str:
     """Why the tests of the sandbox cannot run here, and what enables them; nothing where they can."""
     try:
-        check_bubblewrap()
+        check_sandbox("bwrap")
     except NoSandbox:
         if sys.platform != "linux":
             return f"the grader's sandbox needs Linux: {ELSEWHERE}"
-        programs = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux", "unshare": "util-linux"}
+        programs = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
         missing = [name for name in programs if not shutil.which(name)]
         if missing:
             packages = dict.fromkeys(programs[name] for name in missing)

@@ -50,26 +50,18 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
         return _module_scorer(reward_model)
     if not callable(reward_model):
         raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
-    check_reward(reward_model)
+    if not takes(reward_model, 2):
+        name = getattr(reward_model, "__name__", repr(reward_model))
+        raise ValueError(
+            "expected a reward function of (prompts, responses), two lists of texts, got "
+            f"{name}{inspect.signature(reward_model)}"
+        )
     if tokenizer is None:
         raise ValueError("expected a tokenizer with a reward function, got None; pass tokenizer= to PPOTrainer")
     if isinstance(tokenizer, str):
         fix = "load it: AutoTokenizer.from_pretrained(name)"
         raise ValueError(f"expected a tokenizer with a reward function, got {tokenizer!r}; {fix}")
     return _function_scorer(reward_model, tokenizer)
-
-
-def check_reward(function: Callable[..., Any]) -> None:
-    """
-    Raises:
-        ValueError: it cannot be called with prompts and responses.
-    """
-    if not takes(function, 2):
-        name = getattr(function, "__name__", repr(function))
-        raise ValueError(
-            f"expected a reward function of (prompts, responses), two lists of texts, got {name}"
-            f"{inspect.signature(function)}"
-        )
 
 
 def _module_scorer(reward_model: nn.Module) -> Scorer:

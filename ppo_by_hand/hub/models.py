@@ -55,6 +55,7 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
     """
     from transformers import AutoTokenizer
 
+    _check_available(variable, name)
     try:
         model, report = auto_class.from_pretrained(name, dtype=dtype, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
@@ -98,6 +99,17 @@ def embedding_rows(model: PreTrainedModel) -> int:
 def context_length(model: Any) -> int | None:
     """The longest sequence that the model can read; None where it does not say."""
     return getattr(text_config(model), "max_position_embeddings", None)
+
+
+def _check_available(variable: str, name: str) -> None:
+    """Ask the hub once for a model that is neither a folder nor cached here: loading would retry for a minute."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    try:
+        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=5)
+    except Exception as error:  # offline, unknown or malformed: each library layer has its own exceptions
+        raise ValueError(_not_loaded(variable, name)) from error
 
 
 def _not_loaded(variable: str, name: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ppo_by_hand.core.files import first_line
-from ppo_by_hand.core.scoring import RewardFunction, check_reward
+from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.validate import tokens_of
 
 from .models import context_length, embedding_rows, load_model
@@ -36,9 +36,7 @@ def load_reward(
         ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad with.
     """
     if ":" in name and not Path(name).exists():
-        function = _import(name)
-        check_reward(function)
-        return function
+        return _import(name)
     from transformers import AutoModelForSequenceClassification
 
     what = "a sequence-classification model"

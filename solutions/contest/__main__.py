@@ -25,7 +25,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1, help="each with a reward model of its own (SEEDS=)")
     parser.add_argument("--out", type=Path, default=Path("runs/contest"), help="folder for results (OUT=)")
     parser.add_argument("--tune", action="store_true", help="tune every method first, on other seeds (TUNE=1)")
-    parser.add_argument("--record", action="store_true", help="replace the record that comes with the course")
     options = parser.parse_args(arguments)
     options.out = options.out.expanduser()
     folder = stack.own_folder()
@@ -77,8 +76,6 @@ def contest(options: argparse.Namespace) -> None:
         print("\nOne seed is no result: SEEDS=2 or more gives intervals, and each curve five coefficients.")
     else:
         print(f"\nGold reward at an equal KL, {options.seeds} seeds:\n\n{record.as_text(record.over_kl(rows))}")
-    if options.record:
-        record.write(rows, chosen, f"make contest SEEDS={options.seeds}" + " TUNE=1" * options.tune)
 
 
 if __name__ == "__main__":

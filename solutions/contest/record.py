@@ -1,19 +1,14 @@
-"""What the runs say: a point on a curve, a difference with its interval; and the record, which the texts quote."""
+"""What the runs say: a point on a curve, a difference and its interval, two tables; and the record that texts quote."""
 
 import json
 import math
-import platform
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ppo_by_hand.core.files import write_text
-
 from .evaluation import ANSWERS
 from .methods import METHODS
-from .running import BEST_OF_N, SFT, Tuned
+from .running import BEST_OF_N, SFT
 
 FILE = Path(__file__).with_name("record.json")
 AGAINST, LEVEL = "PPO", 1.7
@@ -92,9 +87,10 @@ def tokens_to_level(row: Row) -> int | None:
 
 def over_kl(rows: Sequence[Row]) -> list[list[str]]:
     """Cells, the first row the header: gold reward at an equal KL, PPO's and each other method's minus that."""
-    golds = [list(golds_at(rows, AGAINST, kl).values()) for kl in ALONG]
+    seeds = len({row["seed"] for row in rows})
+    golds = [golds_at(rows, AGAINST, kl).values() for kl in ALONG]
     table = [["", *(f"KL {kl:g}" for kl in ALONG)]]
-    table.append([AGAINST, *(f"{sum(gold) / len(gold):.2f}" if gold else "-" for gold in golds)])
+    table.append([AGAINST, *(f"{sum(gold) / seeds:.2f}" if len(gold) == seeds else "-" for gold in golds)])
     for name in ran(rows)[1:]:
         differences = [minus_ppo(rows, name, kl) for kl in ALONG]
         table.append([f"{name}, minus PPO", *("-" if one is None else str(one) for one in differences)])
@@ -138,16 +134,3 @@ def as_text(table: Sequence[Sequence[str]]) -> str:
 def recorded() -> dict[str, Any]:
     """The record that comes with the course: `settings` by method, and `runs`."""
     return json.loads(FILE.read_text("utf-8"))
-
-
-def write(rows: Sequence[Row], chosen: Mapping[str, Tuned], command: str) -> None:
-    """One run to a line, below how they came about."""
-    about = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "processor": platform.processor() or platform.machine(),
-        "versions": {name: version(name) for name in ("torch", "transformers")},
-        "command": command,
-        "settings": chosen,
-    }
-    lines = ",\n".join(json.dumps(row) for row in rows)
-    write_text(FILE, f'{json.dumps(about)[:-1]}, "runs": [\n{lines}\n]}}\n')

@@ -160,7 +160,7 @@ def _ppo_run(plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: flo
     save_model(result.policy, plan.tokenizer, plan.out / ("policy" if kl_coef else "no_kl_policy"))
     plan.say(
         f"   gold {final.gold:.2f} of {GOLD_MAX:.0f}, proxy {final.proxy:.2f}, KL {final.kl:.1f} nats, "
-        f"valid {final.valid:.0%}"
+        f"grammatical {final.valid:.0%}"
     )
     return PPORun(result, list(trace.values()), final)
 

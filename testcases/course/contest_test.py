@@ -23,6 +23,7 @@ from solutions.contest.running import BEST_OF_N, SFT, TUNING_SEEDS, Results, cho
 from solutions.contest.world import PRESET, RESPONSES, Job, World, make_world
 from solutions.demo import stack
 from solutions.demo.stages import train_reward_stage
+from testcases.course import contest_record
 from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.oracle import stub
 
@@ -263,6 +264,20 @@ def test_two_seeds_train_two_reward_models_and_a_seed_the_same_one_twice():
     )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], other[name]) for name in first if name.endswith("c_attn.weight"))
+
+
+def test_a_record_is_made_of_the_results_of_a_tuned_contest(monkeypatch, tmp_path):
+    results = Results(tmp_path / "out", stack.code_of_lessons(SOLUTIONS))
+    for job in tuning():
+        results.keep({**job._asdict(), "proxy": float(job.epochs == 2), "kl": 1.0})
+    for job in curves(chosen := choose(results.found), 2):
+        results.keep({**job._asdict(), **NOWHERE, "gold": float(job.seed)})
+    monkeypatch.setattr(record, "FILE", tmp_path / "record.json")
+    contest_record.write(tmp_path / "out")
+    found = record.recorded()
+    assert found["settings"] == {name: list(tuned) for name, tuned in chosen.items()} and found["processor"]
+    assert [running.job_of(row) for row in found["runs"]] == curves(chosen, 2)
+    assert found["command"] == "make contest SEEDS=2 TUNE=1" and found["runs"][-1]["gold"] == 1.0
 
 
 @pytest.mark.slow

@@ -203,8 +203,8 @@ def test_make_check_gives_the_points_that_pytest_shows(
     monkeypatch.setenv("SECRET", "hedgehogs carry 128 bits")
     arguments = str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--sandbox", "none"
     assert run(course, "testcases.grader", *arguments, "--lessons", "1")[0] == 0
-    with open(tmp_path / "out/gradebook.csv", encoding="utf-8", newline="") as file:
+    with open(tmp_path / "out/marks.csv", encoding="utf-8-sig", newline="") as file:
         (row,) = csv.DictReader(file)
-    assert shown and row["score"] == shown[1], row
-    page = next((tmp_path / "out/feedback").rglob("FEEDBACK.md")).read_text("utf-8")
+    assert shown and row["points"] == shown[1], row
+    page = next((tmp_path / "out/report/students").iterdir()).read_text("utf-8")
     assert "These points count once gather_log_probs is written." in page

@@ -264,13 +264,10 @@ def raising_template():
 SURROGATE = ({"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},)
 BAD = {
     "hub-name-without-network": ({"policy": "nobody/no-model"}, (), "without a network"),
-    "reward-without-network": ({"reward": "nobody/no-model"}, (), "expected REWARD to be a folder"),
     "no-colon": ({"reward": "no/colon"}, (), "or a model that can be downloaded (or module:function)"),
     "reward-raises": ({"reward": "raises"}, (), "the reward function raises raised KeyError"),
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
-    "reward-count": ({"reward": "too_few"}, (), "one number for each of 2 responses, got 1"),
     "context": ({"lines": ("a", "a" * 61)}, (), "expected prompt 2 (61 tokens) and 4 new ones to fit"),
-    "bad-jsonl": ({"lines": ('{"prompt": "a"}', '{"text": "a"}'), "name": "p.jsonl"}, (), "expected line 2 of"),
     "no-json": ({"lines": ("hello",), "name": "p.jsonl"}, (), 'to be JSON like {"prompt": "a text"}, got hello'),
     "messages": (
         {"lines": ('{"prompt": [{"role": "user", "content": "a"}]}',), "name": "p.jsonl"},
@@ -278,11 +275,8 @@ BAD = {
         "makes token ids of messages, which PPOTrainer takes as prompts",
     ),
     "half-a-surrogate-pair": (*SURROGATE, (), "expected a prompt that the policy's tokenizer can encode"),
-    "minibatches": ({}, ("--set", "batch_size=2 num_minibatches=4"), "lower num_minibatches"),
     "too-large-for-a-float": ({}, ("--set", f"kl_horizon={10**400}"), "expected kl_horizon in [1"),
     "no-json-number": ({}, ("--set", "kl_coef=.5"), "expected kl_coef to be float, got '.5' (in SET, with values"),
-    "no-value": ({}, ("--set", "kl_coef"), "expected kl_coef to be float, got ''"),
-    "commas": ({}, ("--set", "num_updates=2,kl_coef=1"), "expected num_updates to be int, got '2,kl_coef=1'"),
     "decided-elsewhere": ({}, ("--set", "seed=3"), "expected SET without seed, which follows from --seed (SEED=)"),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr'; the closest one is "),
     "seed": ({}, ("--seed", "9" * 20), "expected SEED in [0, "),
@@ -320,11 +314,6 @@ BAD_MODELS = {
         lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model, tokenizer(letters=LETTERS + "!#"))},
         (),
         "to have at most the 35 tokens of its model, got 37",
-    ),
-    "weights-of-nan": (
-        lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model.transformer.ln_f.weight.fill_(torch.nan))},
-        (),
-        "expected weights that are finite numbers, got NaN",
     ),
     "template-that-raises": (
         lambda gpt2, to: {"policy": causal(to, words=raising_template())},

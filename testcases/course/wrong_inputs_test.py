@@ -301,7 +301,6 @@ FILES = {
     "no-module": (lambda path: load_reward("nothing:here", None, 0, print), "looked for in the working directory"),
     "a-file": (lambda path: load_reward("a/b.py:f", None, 0, print), "got the file a/b.py:f; write a.b:f"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, print), "to be a function, got math:pi, a float"),
-    "a-class": (lambda path: load_reward("io:BytesIO", None, 0, print), "two lists of texts, got BytesIO(initial"),
     "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "shorten it, or lower max_new_tokens"),
     "never-saved": (lambda path: CheckpointFolder(path, every=0), "expected every in [1, infinity), got 0"),
     "checkpoints-in-a-file": (

@@ -125,11 +125,10 @@ def _find_sandbox(kind: str) -> None:
     torch.set_num_threads(1)
     from .sandbox import bubblewrap
 
-    if kind == "bwrap":
-        try:
-            bubblewrap.check_bubblewrap()
-        except bubblewrap.NoSandbox as error:
-            raise ValueError(str(error)) from None
+    try:
+        bubblewrap.check_sandbox(kind)
+    except bubblewrap.NoSandbox as error:
+        raise ValueError(str(error)) from None
 
 
 @contextlib.contextmanager

@@ -100,7 +100,13 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
         found.sort(key=lambda root: root.rank)
         best = found[0] if found else None
         if is_asked and (not best or best.untouched):
-            best = _loose(lesson, names, read, is_course, chosen) or best
+            loose = _loose(lesson, names, read, is_course, chosen)
+            if loose and not (best and loose.untouched):
+                best = loose
+                notes = (
+                    f"{name} is not in the folder of its lesson: graded as {path}" for path, name in best.files.items()
+                )
+                chosen.notes += notes
         if not best:
             continue
         chosen.files.update(best.files)
@@ -197,7 +203,7 @@ def is_untouched(path: str, data: bytes) -> bool:
 def _loose(lesson: str, names: Iterable[str], read: Read, is_course: bool, chosen: Chosen) -> _Root | None:
     """Single files, without the folder of their lesson: the nearest of each name."""
     paths = {path.rpartition("/")[2]: path for path in course_files() if path.startswith(f"{lesson}/")}
-    best: _Root | None = None
+    found: list[tuple[str, _Root]] = []
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         folder, _, file = name.rpartition("/")
         path = paths.get(file, "")
@@ -206,14 +212,14 @@ def _loose(lesson: str, names: Iterable[str], read: Read, is_course: bool, chose
         if sum(other.endswith(f"/{file}") for other in course_files()) > 1 and not _defines(name, read, path):
             continue
         root = _root(folder, {path: name}, read)
-        if root.untouched or _is_given(root, is_course):
-            continue
+        found += [] if _is_given(root, is_course) else [(path, root)]
+    best: _Root | None = None
+    for path, root in sorted(found, key=lambda one: one[1].untouched):
         if best and path in best.files:
             _compare(best, root, chosen)
             continue
-        chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
-        best = best or _Root(folder, {})
-        best.files[path] = name
+        best = best or _Root(root.folder, {}, untouched=root.untouched)
+        best.files.update(root.files)
         best.digests.update(root.digests)
     return best
 

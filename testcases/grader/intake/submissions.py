@@ -16,7 +16,7 @@ from typing import Any
 
 from testcases.harness.catalog import strange_encoding
 
-from .. import linux
+from ..sandbox.guest import linux
 from ..status import CLOSED, ENCODING, NEAR, OLDER, SECOND, UNLOOKED
 from .archives import ARCHIVES, Tree, Unreadable, is_archive, kind_of, open_file, packed_problem, printable
 from .exports import HandIn

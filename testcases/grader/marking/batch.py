@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,9 +19,9 @@ from tqdm import tqdm
 
 from testcases.harness.suite import keep_what_is_loaded
 
-from .. import linux
 from ..intake import HandIn, Submission, find_outside, printable, read_submission, unreadable
-from ..sandbox import Course, Limits, Sandbox, cleanup, staging, users
+from ..sandbox import Limits, Sandbox, staging
+from ..sandbox.guest import linux
 from .assignment import Assignment
 from .grade import Grader, Keep, empty_result, plan
 from .secret import Secret
@@ -72,24 +69,17 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
         OSError: `out` cannot be written.
     """
     hand_ins = find_outside(folder, out)
-    cleanup.sweep()
-    results = _folder_for_results(out)
-    work = out / ".work"
-    closed = users.close([folder, out]) if batch.kind == "none" else {}
-    try:
-        course = staging.lay_out(work / "course", batch.assignment.lessons)
-        _mark_all(hand_ins, results, course, batch)
-    finally:
-        users.reopen(closed)
-        shutil.rmtree(work, ignore_errors=True)
+    _mark_all(hand_ins, _folder_for_results(out), batch)
     return hand_ins
 
 
-def _mark_all(hand_ins: list[HandIn], results: Path, course: Course, batch: Batch) -> None:
+def _mark_all(hand_ins: list[HandIn], results: Path, batch: Batch) -> None:
     """One at which the grader failed is marked once more."""
     plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+    for lesson in batch.assignment.lessons:
+        staging.tree(lesson)
     keep_what_is_loaded()
-    make = partial(_make, course, batch, staging.untouched(), partial(_keep, results))
+    make = partial(_make, batch, staging.untouched(), str(results), partial(_keep, results))
     patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
 
     def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
@@ -141,14 +131,13 @@ def _folder_for_results(out: Path) -> Path:
     results = out / "results"
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     results.mkdir(exist_ok=True)
-    shutil.rmtree(out / ".work", ignore_errors=True)
     for left in results.glob(".*.tmp"):
         left.unlink()
     return results
 
 
-def _make(course: Course, batch: Batch, untouched: Mapping[str, bytes], keep: Keep | None = None) -> Grader:
-    box = Sandbox(course, batch.kind, batch.limits)
+def _make(batch: Batch, untouched: Mapping[str, bytes], run: str = "", keep: Keep | None = None) -> Grader:
+    box = Sandbox(batch.kind, batch.limits, run)
     return Grader(box, batch.secret, untouched, batch.assignment.exercises, batch.suites, keep=keep)
 
 
@@ -292,9 +281,6 @@ def _serve(connection: Connection, others: list[Connection], make: Callable[[], 
 
 def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
     """One submission, here and now."""
-    with tempfile.TemporaryDirectory(prefix=f"ppo-check-{os.getpid()}-") as folder:
-        os.chmod(folder, 0o755)
-        course = staging.lay_out(Path(folder) / "course", batch.assignment.lessons)
-        grader = _make(course, batch, staging.untouched())
-        with grader.sandbox:
-            return grader.grade(submission)
+    grader = _make(batch, staging.untouched())
+    with grader.sandbox:
+        return grader.grade(submission)

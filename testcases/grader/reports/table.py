@@ -203,7 +203,7 @@ def _say_whose(mark: Mark, given: str, why: str, known: People, before: Mapping[
         mark.person = known.named(given) or Person(name=mark.sheet.name if mark.sheet else "", id=given)
         why = f"the id {clean(given)} of {FILE} is on no line of the list" if known and not mark.person.row else ""
     if why:
-        mark.looks.append((OWNER, f"{why} (or write the right id into {FILE})"))
+        mark.looks.append((OWNER, f"{why}; write the right id into {FILE}"))
 
 
 def _compare(mark: Mark, before: Mapping[str, Any]) -> None:

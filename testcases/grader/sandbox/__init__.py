@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from testcases.harness.faces import face
 
 if TYPE_CHECKING:
-    from .bubblewrap import NoSandbox, check_bubblewrap
+    from .bubblewrap import NoSandbox, check_sandbox
     from .limits import Limits
-    from .sandbox import Course, Sandbox, WorkerError
+    from .sandbox import Sandbox, WorkerError
     from .staging import fingerprint
     from .worker_client import SandboxEvaluator
 

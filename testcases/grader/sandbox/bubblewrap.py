@@ -25,10 +25,7 @@ INSTALL = (
     "expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
     "{why}. {advice}. To grade only your own code without any protection: make check SANDBOX=none"
 )
-TO_INSTALL = (
-    "Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap. Elsewhere "
-    "(macOS, Windows) use a Linux container or machine"
-)
+TO_INSTALL = "Debian and Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap; Arch: pacman -S bubblewrap"
 ADVICE = {
     "No permissions to create new namespace|Creating new namespace failed|Failed RTM_NEWADDR|setting up uid map": (
         "What is missing here are user namespaces. In a container: docker run --security-opt seccomp=unconfined "
@@ -39,15 +36,15 @@ ADVICE = {
         "What is missing here is a whole /proc, parts of which a container hides. Docker: --security-opt "
         "systempaths=unconfined; podman: --security-opt unmask=ALL"
     ),
+    "unshare: unshare failed|setpriv: ": (
+        "What is missing here are root's rights to mount, or to become another user: run it as an ordinary user, who "
+        "needs none, or with a Python that every user can read"
+    ),
 }
 """What bwrap says -> what is missing, and what gives it."""
-SYS_ADMIN, SETUID = 21, 7
-"""Numbers of capabilities: to mount something, and to become another user."""
-INSIDE = "1000"
-"""Who a root without rights to mount is in the sandbox: the kernel lets nobody map root twice."""
 WORKER_USERS = range(61_184, 65_280)
 """As root: the users that workers become, another one in each process of the grader."""
-WRITABLE = ("/tmp", "/home")
+WRITABLE = ("/tmp", "/dev/shm", "/home/student")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/tmp",
@@ -68,58 +65,49 @@ class NoSandbox(Exception):
     """bubblewrap is missing or does not work here; the text says what to do."""
 
 
-def command_line(command: list[str], course: list[tuple[str, str]], limits: Limits, nested: bool = True) -> list[str]:
-    """The command line that runs `command` in a sandbox which shows `course` (pairs of source and place)."""
-    prelude, binds, mapped = _as_worker([(path, path) for path in interpreter_folders()] + course, limits)
-    box = ["bwrap", "--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    box += mapped
+def command_line(command: list[str], binds: list[tuple[str, str]], limits: Limits, *more: str) -> list[str]:
+    """The command line that runs `command` in a sandbox which shows the interpreter and `binds`, each source and place.
+
+    Args:
+        more: further options of bwrap.
+    """
+    binds = [(path, path) for path in interpreter_folders()] + binds
+    start = ["prlimit", "--core=0", f"--fsize={limits.file_mb * 2**20}", "--nofile=1024"]
+    if os.geteuid() == 0:
+        # Whoever is root outside could change the settings of the kernel and the modes of devices from inside.
+        user = str(WORKER_USERS[os.getpid() % len(WORKER_USERS)])
+        leave = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs"]
+        shown, binds = _for_another_user(binds)
+        start = [*shown, *leave, *start, f"--nproc={limits.processes + 256}"]
+    box = ["bwrap", "--unshare-all", "--unshare-user", "--as-pid-1", "--die-with-parent", "--new-session"]
+    box += ["--cap-drop", "ALL", *more]
     box += ["--clearenv", *(word for key, value in ENVIRONMENT.items() for word in ("--setenv", key, value))]
-    box += [] if nested else ["--disable-userns"]
     for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(path):
             box += ["--symlink", os.readlink(path), path]
     size = str(limits.tmp_mb * 2**20)
-    box += ["--proc", "/proc", "--dev", "/dev"]
-    for place in (*WRITABLE, "/dev/shm"):
+    box += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+    for place in WRITABLE:
         box += ["--size", size, "--tmpfs", place]
     # After these, since an interpreter may be below /home or /tmp.
     for source, place in binds:
         box += ["--ro-bind", source, place]
     for place in (*installed(), *beside_the_interpreter()):
         box += ["--tmpfs", place]
-    return [*prelude, *box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--", *command]
+    return [*start, *box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--", *command]
 
 
-def _as_worker(binds: list[tuple[str, str]], limits: Limits) -> tuple[list[str], list[tuple[str, str]], list[str]]:
-    """What stands before bwrap, so that nobody with rights runs it; where the folders are then; more options of it."""
-    bounds = ["prlimit", "--core=0", f"--fsize={limits.file_mb * 2**20}", "--nofile=1024"]
-    if os.geteuid() != 0:
-        return bounds, binds, []
-    user = str(WORKER_USERS[os.getpid() % len(WORKER_USERS)])
-    leave = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs", *bounds]
-    leave += [f"--nproc={limits.processes + 256}"]
-    if not _capable(SYS_ADMIN):
-        # Root of a container, who may mount nothing: the way of an ordinary user, and as one if that can read all.
-        if _capable(SETUID) and all(is_open(source) for source, _ in binds):
-            return leave, binds, []
-        return bounds, binds, ["--uid", INSIDE, "--gid", INSIDE]
-    # Another user may not reach the folders (an interpreter below /root): bind them where it can, as root, first.
-    lines = ["mount -t tmpfs -o mode=755 tmpfs /mnt"]
-    for number, (source, _) in enumerate(binds):
-        quoted, place = shlex.quote(source), f"/mnt/{number}"
-        if os.path.isdir(source):
-            lines.append(f"mkdir {place} && mount --rbind {quoted} {place}")
-        else:
-            lines.append(f"touch {place} && mount --bind {quoted} {place}")
-    bound = [(f"/mnt/{number}", place) for number, (_, place) in enumerate(binds)]
-    first = ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(lines) + ' && exec "$@"', "sh"]
-    return [*first, *leave], bound, []
-
-
-def _capable(number: int) -> bool:
-    """Whether this process has a capability. Root of a container lacks most of them."""
-    text = Path("/proc/self/status").read_text("ascii", "replace")
-    return bool(int(text.partition("CapEff:")[2].split()[0], 16) >> number & 1)
+def _for_another_user(binds: list[tuple[str, str]]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Folders that only root can reach, such as an interpreter below /root, where another user can; as root, first."""
+    if all(is_open(source) for source, _ in binds):
+        return [], binds
+    lines, found = ["mount -t tmpfs -o mode=755 tmpfs /mnt"], []
+    for number, (source, place) in enumerate(binds):
+        made = "mkdir" if os.path.isdir(source) else "touch"
+        lines.append(f"{made} /mnt/{number} && mount --rbind {shlex.quote(source)} /mnt/{number}")
+        found.append((f"/mnt/{number}", place))
+    script = " && ".join(lines) + ' && exec "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"], found
 
 
 def is_open(path: str) -> bool:
@@ -171,11 +159,6 @@ def beside_the_interpreter() -> list[str]:
     return [one for one in folders if not any(path == one or _is_below(path, one) for path in needed)]
 
 
-def kept_below(places: tuple[str, ...]) -> dict[str, list[str]]:
-    """Place -> what of the interpreter is in it, which an empty folder over it must not hide."""
-    return {place: [path for path in interpreter_folders() if _is_below(path, place)] for place in places}
-
-
 def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder + "/")
 
@@ -183,34 +166,39 @@ def _is_below(path: str, folder: str) -> bool:
 _probe: dict[str, str | bool] = {}
 
 
-def check_bubblewrap() -> None:
-    """Raises NoSandbox: it is missing, or may not make namespaces here."""
-    if "why" not in _probe:
-        why = ""
-        missing = [name for name in ("bwrap", "prlimit", "setpriv", "unshare") if not shutil.which(name)]
-        if "bwrap" not in missing:
-            done = _try(["true"], nested=False)
-            why = "" if done.returncode == 0 else f" (it says: {done.stderr.strip()[:300]})"
-        elif sys.platform != "linux":
-            why = f" (this is {sys.platform})"
-        _probe["why"] = why if not missing else f"{why} (missing: {', '.join(missing)})"
-    if why := str(_probe["why"]):
-        advice = next((advice for said, advice in ADVICE.items() if re.search(said, why)), TO_INSTALL)
-        raise NoSandbox(INSTALL.format(why=why, advice=advice))
-
-
-def nested_works() -> bool:
-    """Whether namespaces can be made inside bwrap, with a /proc of their own."""
-    if "nested" not in _probe:
-        script = "unshare --user --map-current-user --mount --pid --mount-proc --ipc --net --uts --fork true"
-        _probe["nested"] = _try(["sh", "-c", script], nested=True).returncode == 0
-    return bool(_probe["nested"])
-
-
-def _try(command: list[str], nested: bool) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command_line(command, [], Limits(), nested=nested), capture_output=True, text=True, timeout=30, check=False
+def check_sandbox(kind: str) -> None:
+    """Raises NoSandbox: workers cannot run here in this kind of sandbox."""
+    if sys.platform != "linux":
+        raise NoSandbox(
+            "make check needs Linux, or a Linux container such as testcases/grader/ready/Containerfile; pytest tests "
+            "your own lessons on any system"
         )
+    if kind == "bwrap":
+        check_bubblewrap()
+
+
+@cache
+def check_bubblewrap() -> tuple[str, ...]:
+    """The options that bwrap takes here beside those that it must.
+
+    Raises:
+        NoSandbox: it is missing, or may not make namespaces here.
+    """
+    missing = [name for name in ("bwrap", "prlimit", "setpriv") if not shutil.which(name)]
+    said = ""
+    for more in (("--disable-userns",), ()) if not missing else ():  # bubblewrap before 0.8 cannot.
+        done = run_in_it(["true"], *more)
+        if done.returncode == 0:
+            return more
+        said = f" (it says: {done.stderr.strip()[:300]})"
+    why = f"{said} (missing: {', '.join(missing)})" if missing else said
+    advice = next((advice for words, advice in ADVICE.items() if re.search(words, why)), TO_INSTALL)
+    raise NoSandbox(INSTALL.format(why=why, advice=advice))
+
+
+def run_in_it(command: list[str], *more: str) -> subprocess.CompletedProcess[str]:
+    line = command_line(command, [], Limits(), *more)
+    try:
+        return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))

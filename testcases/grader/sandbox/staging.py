@@ -1,29 +1,22 @@
-"""The part of the course that a worker may see, laid out in a folder: one tree a lesson.
+"""What a worker is sent of the course: one lesson's tree, as files in memory.
 
-In the tree of lesson N the reference of lesson N is only its stubs, and all other lessons are solved: a student's
-lesson runs on them. So code of lesson 9 can read the solution of lesson 4, but not tell anyone: each lesson runs in
-a process of its own, without network, a file that outlives it or a lock that another one sees, and what it returns is
-compared with the answers of its own exercises. Where scenarios set a student's exercise among the reference's others,
-each exercise has a process of its own, with the reference of all but itself. No suite, no expected value, no wrong
-answer and no point is in any tree.
+In the tree of lesson N the reference of lesson N is only its stubs, and the lessons below are solved: a student's
+lesson runs on them. Where scenarios set a student's exercise among the reference's others, each exercise has a worker
+of its own, with the reference of all but itself. No suite, expected value, wrong answer or point is in any tree.
 """
 
 import ast
 import hashlib
-import os
-import py_compile
+import importlib.util
+import marshal
 import re
-import shutil
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.util import cache_from_source
 from pathlib import Path
 
 from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.oracle import emptied, stub, stubs_of
-
-from .sandbox import WORKER, Course
 
 GRADER = TESTCASES / "grader"
 ENGINE = {
@@ -33,8 +26,6 @@ ENGINE = {
 """What a worker's tree has of the engine, by package; the faces are empty there."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""
-BARE = "bare"
-"""The tree for tests that a student writes: the implementations are in another worker, and nothing is solved here."""
 APART = OWN_PROCESS | {"lesson10_bug_hunt"}
 """Each exercise of these has a process of its own: in lesson 10 another file could change what the tests see."""
 HEAVY = frozenset(
@@ -49,72 +40,60 @@ HEAVY_MODULES = tuple(
     "transformers:AutoModelForCausalLM transformers:AutoModelForSequenceClassification transformers:AutoTokenizer "
     "transformers:GPT2LMHeadModel transformers:LlamaForCausalLM transformers:PreTrainedTokenizerFast".split()
 )
-"""What those import, "module" or "module:name": before any student comes, so that it costs nobody's time."""
-_not_staged = shutil.ignore_patterns("__pycache__", "demo", "contest", "lesson*")
+"""What those import, "module" or "module:name": before a worker is forked, so that it costs nobody's time."""
 
 
-def lay_out(folder: Path, lessons: Iterable[str] = ()) -> Course:
-    """Write the trees of these lessons (default: of all) into a new folder, readable for every user."""
-    folder.mkdir(parents=True)
-    for name in WORKER:
-        shutil.copyfile(GRADER / ("" if name == "linux.py" else "sandbox/guest") / name, folder / name)
-    shutil.copytree(ROOT / "tiny_models", folder / "tiny_models", ignore=_not_staged)
-    for lesson in lessons or lesson_names():
-        _lay_out_tree(folder / lesson, lesson, lesson)
-        if any((TESTCASES / lesson).glob("scenarios_behind.py")):
-            _lay_out_tree(folder / BARE, lesson, "")
-        for exercise in read_lesson(lesson).exercises if lesson in OWN_PROCESS else ():
-            own = folder / "own" / exercise / lesson
-            own.mkdir(parents=True)
-            for path in sorted((SOLUTIONS / lesson).glob("*.py")):
-                (own / path.name).write_text(emptied(path, [exercise]), "utf-8")
-    # What a worker imports by itself, it imports again and again.
-    _compile([*folder.glob("own/*/*/*.py"), *folder.glob("*/testcases/*/*.py")])
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return Course(folder, HEAVY, HEAVY_MODULES, OWN_PROCESS, APART, BARE)
-
-
-def _compile(paths: Iterable[Path]) -> None:
-    """Once for all files with the same text."""
-    compiled: dict[bytes, Path] = {}
-    for path in paths:
-        text, target = path.read_bytes(), Path(cache_from_source(str(path)))
-        if text in compiled:
-            target.parent.mkdir(exist_ok=True)
-            os.link(compiled[text], target)
-        else:
-            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-            py_compile.compile(str(path), str(target), doraise=True, invalidation_mode=mode)
-            compiled[text] = target
-
-
-def _lay_out_tree(tree: Path, lesson: str, first: str) -> None:
-    """The lessons of solutions/, those from the first on as stubs; of testcases/ what drives an exercise."""
-    engine = [f"testcases/harness/{package}" for package in ENGINE]
-    for package in ("testcases", "testcases/harness", *engine, f"testcases/{lesson}"):
-        (tree / package).mkdir(parents=True)
-        (tree / package / "__init__.py").touch()
+@cache
+def tree(lesson: str, exercise: str = "", solved: bool = True) -> dict[str, bytes]:
+    """Path -> file. Without `solved` no lesson is: for tests that a student writes, since what they test is in another
+    worker."""
+    found: dict[str, str | bytes] = {}
+    for package in ("testcases", "testcases/harness", *(f"testcases/harness/{name}" for name in ENGINE)):
+        found[f"{package}/__init__.py"] = ""
     for package, modules in ENGINE.items():
-        for name in modules:
-            module = f"testcases/harness/{package}/{name}.py"
-            shutil.copyfile(ROOT / module, tree / module)
-    for path in (TESTCASES / lesson).glob("scenarios*.py"):
-        shutil.copyfile(path, tree / "testcases" / lesson / path.name)
-    shutil.copytree(TESTCASES / "harness" / "doubles", tree / "testcases/harness/doubles", ignore=_not_staged)
-    # The same files under ten names: a worker sees one tree and cannot write to it.
-    shutil.copytree(tree.parent / "tiny_models", tree / "tiny_models", copy_function=os.link)
-    shutil.copytree(SOLUTIONS, tree / "solutions", ignore=_not_staged)
+        paths = (TESTCASES / "harness" / package / f"{name}.py" for name in modules)
+        found |= _read(paths)
+    found |= _read([*(TESTCASES / "harness/doubles").glob("*.py"), *(TESTCASES / lesson).glob("scenarios*.py")])
+    found[f"testcases/{lesson}/__init__.py"] = ""
+    toys = (path for path in (ROOT / "tiny_models").rglob("*") if path.is_file() and path.suffix != ".pyc")
+    found |= _read(toys)
     # The library's front door would open onto the lessons.
-    shutil.copytree(ROOT / "ppo_by_hand/core", tree / "ppo_by_hand/core", ignore=_not_staged)
-    (tree / "ppo_by_hand/__init__.py").touch()
-    for name in lesson_names():
+    found |= {**_read((ROOT / "ppo_by_hand/core").glob("*.py")), "ppo_by_hand/__init__.py": ""}
+    found |= _read(SOLUTIONS.glob("*.py"))
+    for path in sorted(SOLUTIONS.glob("lesson*/*.py")):
         # The lessons below are the student's to use; one above may have the answer as a part of its own.
-        hidden = name >= first
-        for path in sorted((SOLUTIONS / name).glob("*.py")):
-            target = tree / "solutions" / name / path.name
-            target.parent.mkdir(exist_ok=True)
-            target.write_text(stub(path) if hidden else path.read_text("utf-8"), "utf-8")
+        is_solved = solved and path.parent.name < lesson
+        if exercise and path.parent.name == lesson and lesson in OWN_PROCESS:
+            text = emptied(path, [exercise])
+        else:
+            text = path.read_text("utf-8") if is_solved else stub(path)
+        found[path.relative_to(ROOT).as_posix()] = text
+    return dict(_with_bytecode(found))
+
+
+def _read(paths: Iterable[Path]) -> dict[str, bytes]:
+    return {path.relative_to(ROOT).as_posix(): _bytes_of(path) for path in paths}
+
+
+@cache
+def _bytes_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _with_bytecode(files: dict[str, str | bytes]) -> Iterator[tuple[str, bytes]]:
+    """What a worker imports by itself, it imports again and again."""
+    for path, data in files.items():
+        data = data.encode() if isinstance(data, str) else data
+        yield path, data
+        if path.endswith(".py"):
+            yield importlib.util.cache_from_source(path), _compiled(path, data)
+
+
+@cache
+def _compiled(path: str, source: bytes) -> bytes:
+    """As Python keeps it; the 1 says that it is not held against the file."""
+    code = compile(source, path, "exec", dont_inherit=True)
+    return importlib.util.MAGIC_NUMBER + struct.pack("<I8x", 1) + marshal.dumps(code)
 
 
 def fingerprint(*extra: str) -> str:

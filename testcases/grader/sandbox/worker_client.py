@@ -7,6 +7,7 @@ import json
 import secrets
 import signal
 import socket
+import struct
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from testcases.harness.execution import Outcome, Request, StudentError, identica
 from testcases.harness.suite import packed
 
 from ..status import NOT_ASKED
+from . import staging
 from .clock import Clock, Handed, Waits, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
@@ -56,19 +58,19 @@ class SandboxEvaluator:
         return text_of(self.files.get(f"{lesson}/{file}", b""))
 
     def with_texts(self, texts: Mapping[str, str]) -> SandboxEvaluator:
-        return SandboxEvaluator(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+        other = SandboxEvaluator(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+        other._spent = self._spent
+        return other
 
     def _evaluate(self, request: Request) -> Outcome:
         key, file = (request.lesson, request.exercise), read_lesson(request.lesson).file_of(request.exercise)
         if refused := self._refused(key, file):
             return Outcome(error=refused)
-        serves = request.lesson, request.exercise if request.lesson in self.sandbox.course.apart else ""
+        serves = request.lesson, request.exercise if request.lesson in staging.APART else ""
         if self._worker and self._worker.serves != serves:
             self.finish()
         if request.behind:
             self._end_worker()
-        elif self._behind:  # Its zygote has one worker at a time.
-            self.finish()
         if self._worker is None:
             self._worker = self._start(serves, request)
         clock, is_loaded = Clock(self._worker.waits, 0.0), False
@@ -103,7 +105,8 @@ class SandboxEvaluator:
             if end.kind == "tamper":
                 return end
         if len(ends) >= limits.ends:
-            return _not_asked(f"{len(ends)} of its calls came to no end: {ends[-1].message}")
+            why = f"not asked, since {len(ends)} of its calls came to no end: {ends[-1].message}"
+            return replace(ends[-1], message=why)
         for of, spent, most in (
             ("this exercise", self._spent.get(key, 0.0), limits.exercise_seconds),
             ("this lesson", sum(self._spent.values()), limits.lesson_seconds),
@@ -189,11 +192,7 @@ class _Worker:
         self.serves = lesson, exercise
         self.sandbox, self.limits = sandbox, sandbox.limits
         self.fresh, self.link = True, link
-        self.channel, self.status = sandbox.open(lesson, exercise, sandbox.course.bare if link else "", link)
-        header = {
-            "files": [[path, len(data)] for path, data in files.items()],
-            "import_seconds": self.limits.import_seconds,
-        }
+        self.channel, self.status = sandbox.open(lesson, link)
         self.handed = Handed()
         self.waits = Waits(None)
         self.import_seconds = self.limits.import_seconds
@@ -202,12 +201,20 @@ class _Worker:
         try:
             process = shake_hands(self.channel, self.handed, deadline)
             self.waits = Waits(process)
-            wire.send(self.channel, header, b"".join(files.values()), deadline)
+            self._send_files(files, staging.tree(lesson, exercise, solved=link is None))
             answer, _ = wire.receive(self.channel, deadline)
         except (OSError, wire.Closed, wire.Late, wire.BadFrame) as error:
             raise WorkerError(f"the worker did not start: {self.end() or type(error).__name__}") from None
         if answer != {"ready": True}:
             raise WorkerError("the worker did not start")
+
+    def _send_files(self, own: Mapping[str, bytes], course: Mapping[str, bytes]) -> None:
+        files = {f"tutorial/{path}": data for path, data in own.items()}
+        files |= {f"course/{path}": data for path, data in course.items()}
+        told = {"lesson": self.serves[0], "import_seconds": self.limits.import_seconds}
+        head = json.dumps({**told, "files": [[path, len(data)] for path, data in files.items()]}).encode()
+        self.channel.settimeout(self.limits.load_seconds)
+        self.channel.sendall(b"".join([struct.pack("<I", len(head)), head, *files.values()]))
 
     def load(self, file: str, request: Request) -> bool:
         """Let it load the file of an exercise; False where it was too slow, as it says itself.
@@ -347,10 +354,9 @@ class _Behind:
     """The worker that has what the scenarios of a lesson ask about. It runs no code of a student's."""
 
     def __init__(self, sandbox: Sandbox, lesson: str) -> None:
-        # Without nested namespaces a sandbox has one worker at a time.
-        shared = sandbox.nested or sandbox.kind == "none"
-        self.own = None if shared else Sandbox(sandbox.course, sandbox.kind, sandbox.limits)
-        self.worker = _Worker(self.own or sandbox, lesson, "", {})
+        # A sandbox has one worker at a time, and shows it all that is in it.
+        self.own = Sandbox(sandbox.kind, sandbox.limits, sandbox.run, sandbox.number + 1)
+        self.worker = _Worker(self.own, lesson, "", {})
         self.number = 0
 
     def take(self, request: Request) -> socket.socket:
@@ -384,8 +390,7 @@ class _Behind:
 
     def end(self) -> None:
         self.worker.end()
-        if self.own:
-            self.own.close()
+        self.own.close()
 
 
 def _tamper(text: str) -> StudentError:

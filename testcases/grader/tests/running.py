@@ -85,7 +85,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def workers(out: Path) -> list[int]:
     """Processes of a run that are still there."""
-    found, mark = [], sandbox.run_of(out / ".work" / "course").encode()
+    found, mark = [], sandbox.run_of(str(out / "results")).encode()
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (path / "cmdline").read_bytes():

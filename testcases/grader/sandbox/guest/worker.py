@@ -1,28 +1,21 @@
 """The far side of the wall. Runs inside bubblewrap; everything here may end up beside hostile code.
 
-    zygote            imports torch, once
-      namespaces      tiny; makes a fresh set of namespaces for each worker, in milliseconds
-      heavy zygote    imports transformers and its like as well, once
-      lesson zygotes  import the reference of all *other* lessons, once
-        worker        one lesson of one student, or one exercise of it: enters fresh namespaces, loads the files,
-                      answers requests, is killed
+    template    process 1; imports torch, computes nothing, has nothing of the course; lives as long as one submission
+      worker    one lesson, or one exercise: it is sent what it may see, answers requests, and is killed with all that
+                it has started and written
 
-Student code runs in workers only. A worker sees the interpreter, this course without the suites, and the student's
-files; of the lesson under test it sees the stubs. What it writes is in memory and goes with it.
+Student code runs in workers only. A worker sees the interpreter, what it was sent of the course, and the student's
+files. What it writes is in memory.
 
 python -P worker.py CONTROL_FD CONFIG, with CONFIG in JSON:
-    trees: folder with one tree of the course a lesson, and "own" for single exercises; nested: make namespaces;
-    core: where workers run, null for any;
-    users: as root and without namespaces, those that workers become, one after the other;
-    writable: folder -> what is kept in it, of the interpreter; limits: memory_mb, tmp_mb, file_mb, processes;
-    heavy: lessons that need more than torch; modules: what they import, before students come.
+    private: whether this is a sandbox; user: as root and without one, whom workers become; core: where they run, null
+    for any; environment: of a worker; limits: memory_mb, file_mb, processes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
 import json
 import mmap
 import os
@@ -31,67 +24,41 @@ import select
 import shutil
 import signal
 import socket
+import stat
+import struct
 import sys
 import tempfile
+import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 FIRST = 1000
 """In /proc/self/oom_score_adj: when memory runs out, a worker goes before everything else."""
+HOME = "/home/student"
+WRITABLE = ("/tmp", "/var/tmp", "/dev/shm", HOME)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import linux  # noqa: E402
-from namespaces import HOME, MESSAGE, Nursery  # noqa: E402
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    config = json.loads(sys.argv[2])
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    namespace_server = None
-    if config["nested"]:
-        uid, gid = os.getuid(), os.getgid()
-        linux.unshare(linux.NEWUSER | linux.NEWNS)
-        linux.map_user(uid, gid)
-        linux.mount("", "/", "", linux.REC | linux.PRIVATE)
-        namespace_server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if os.fork() == 0:
-            _alone(Nursery(theirs, config).serve, keep=[theirs.fileno()])
-        theirs.close()
-    _import_torch()
+    import torch
+
+    torch.set_num_threads(1)
     linux.dumpable(False)
     control.send(b"ready")
-    _route(control, namespace_server, config, heavy=False)
-
-
-def _route(control: socket.socket, namespace_server: socket.socket | None, config: dict[str, Any], heavy: bool) -> None:
-    """Hand each order to its lesson's zygote. Those that need more than torch are forked from one that has it all."""
-    children: dict[str, socket.socket] = {}
+    template = _Template(json.loads(sys.argv[2]))
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE, 3)
+        message, (*data, status), _, _ = socket.recv_fds(control, 10_000, 3)
         if not message:
             return
-        order = json.loads(message)
-        lesson, tree = order["lesson"], order["tree"]
-        name = "heavy" if lesson in config["heavy"] and not heavy else tree
-        for _ in range(2):
-            if name not in children:
-                children[name], theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                if os.fork() == 0:
-                    work = _LessonZygote(theirs, namespace_server, (lesson, tree), config).serve
-                    if name == "heavy":
-                        work = partial(_be_heavy, theirs, namespace_server, config)
-                    _alone(work, keep=[theirs.fileno()] + ([namespace_server.fileno()] if namespace_server else []))
-                theirs.close()
-            try:
-                socket.send_fds(children[name], [message], descriptors)
-                break
-            except OSError:
-                children.pop(name).close()
-        for descriptor in descriptors:
-            os.close(descriptor)
+        _import_early(json.loads(message))
+        report = template.serve_one(data, status)
+        with contextlib.suppress(OSError):
+            os.write(status, json.dumps(report).encode())
+        os.close(status)
 
 
 def _import_early(names: list[str]) -> None:
@@ -99,18 +66,95 @@ def _import_early(names: list[str]) -> None:
     for name in names:
         module, _, attribute = name.partition(":")
         with contextlib.suppress(Exception):
-            loaded = importlib.import_module(module)
-            getattr(loaded, attribute, None)
+            getattr(importlib.import_module(module), attribute, None)
 
 
-def _be_heavy(channel: socket.socket, namespace_server: socket.socket | None, config: dict[str, Any]) -> None:
-    """Be the zygote that has imported what any of the heavy lessons imports from elsewhere."""
-    linux.dumpable(False)
-    _import_early(config["modules"])
-    _route(channel, namespace_server, config, heavy=True)
+class _Template:
+    """Forks one worker after the other, each into what the last one has left as it was."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config, self.private, self.user = config, config["private"], config["user"]
+        self.kept = {entry.path for place in self._places() for entry in os.scandir(place)}
+        """What is there from the beginning, such as an interpreter below /tmp."""
+
+    def serve_one(self, data: list[int], status: int) -> dict[str, Any]:
+        """Until it ends by itself, takes too much, or the trusted side hangs up; how it ended."""
+        home = HOME if self.private else tempfile.mkdtemp(prefix="ppo-student-")
+        if self.user:
+            self._clear(0)
+            os.chown(home, self.user, self.user)
+        worker = os.fork()
+        if worker == 0:
+            _alone(lambda: _work(self.config, data, home), keep=data)
+        for descriptor in data:
+            os.close(descriptor)
+        try:
+            return self._watch(worker, status)
+        finally:
+            self._clear(worker)
+            if not self.private:
+                shutil.rmtree(home, ignore_errors=True)
+
+    def _watch(self, worker: int, status: int) -> dict[str, Any]:
+        limits = self.config["limits"]
+        handle, watcher, memory = os.pidfd_open(worker), select.poll(), False
+        watcher.register(handle, select.POLLIN)
+        watcher.register(status, select.POLLIN | select.POLLHUP)
+        while not (ready := watcher.poll(100)):
+            found = self._processes(worker)
+            memory = _memory(found) > limits["memory_mb"] * 2**20
+            # The kernel counts the processes of every user but root, whom a container may have mapped to another.
+            if memory or len(found) > limits["processes"]:
+                break
+        if not any(descriptor == handle for descriptor, _ in ready):
+            os.kill(worker, signal.SIGKILL)
+        _, code = os.waitpid(worker, 0)
+        os.close(handle)
+        killed = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
+        return {"exit": os.WEXITSTATUS(code) if os.WIFEXITED(code) else None, "signal": killed, "memory": memory}
+
+    def _processes(self, worker: int) -> set[int]:
+        """A worker and what it has started."""
+        found = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        if self.private:
+            return found - {os.getpid()}
+        return {one for one in found if _belongs(one, worker, self.user)}
+
+    def _clear(self, worker: int) -> None:
+        """End all that a worker has started, and remove what it has written.
+
+        Raises:
+            OSError: something is left, so this sandbox has no further worker.
+        """
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if self.private:
+                # Process 1 of its namespace: none of the others can signal it, and all are its children in the end.
+                os.kill(-1, signal.SIGKILL)
+                while os.waitpid(-1, 0):
+                    pass
+            elif self.user:
+                _end_all_of(self.user)
+            elif worker:
+                os.killpg(worker, signal.SIGKILL)
+        owner = os.getuid() if self.private else self.user
+        if not owner:
+            return
+        while self._processes(worker):
+            time.sleep(0.002)
+        for path in [entry.path for place in self._places() for entry in os.scandir(place)]:
+            with contextlib.suppress(OSError, RecursionError):  # Without a sandbox others come and go there.
+                found = os.lstat(path)
+                if path in self.kept or found.st_uid != owner:
+                    continue
+                shutil.rmtree(path) if stat.S_ISDIR(found.st_mode) else os.unlink(path)
+            if os.path.lexists(path) and os.lstat(path).st_uid == owner:
+                raise OSError("a file is left")
+
+    def _places(self) -> list[str]:
+        return [place for place in WRITABLE if os.path.isdir(place)]
 
 
-def _alone(work: Any, keep: list[int]) -> None:
+def _alone(work: Callable[[], None], keep: list[int]) -> None:
     """What a forked process does: its work, with no file of its parent's but these, and never return."""
     code = 1
     try:
@@ -125,152 +169,7 @@ def _alone(work: Any, keep: list[int]) -> None:
         os._exit(code)
 
 
-def _import_torch() -> None:
-    import torch
-
-    torch.set_num_threads(1)
-    torch.zeros(2, requires_grad=True).sum().backward()
-
-
-class _LessonZygote:
-    """Has imported what an exercise of the lesson may import, and forks a worker for each."""
-
-    def __init__(
-        self,
-        channel: socket.socket,
-        namespace_server: socket.socket | None,
-        place: tuple[str, str],
-        config: dict[str, Any],
-    ) -> None:
-        self.channel, self.namespace_server, self.config = channel, namespace_server, config
-        self.lesson, tree = place
-        self.tree = f"{config['trees']}/{tree}"
-        self.is_own = self.lesson in config["own"]
-        self.users = itertools.cycle(config["users"])
-
-    def serve(self) -> None:
-        linux.dumpable(False)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        sys.path.insert(0, self.tree)
-        for name in ("executor", "overlay", "messages", "wire"):
-            importlib.import_module(f"testcases.harness.execution.{name}")
-        self._import_lesson()
-        lessons = importlib.import_module("testcases.harness.catalog.lessons")
-        for name in lessons.lesson_names():
-            lessons.lesson(name)
-        import gc
-
-        gc.collect()
-        gc.freeze()
-        while True:
-            message, descriptors, _, _ = socket.recv_fds(self.channel, MESSAGE, 3)
-            if not message:
-                return
-            data, status, *link = descriptors
-            report: dict[str, Any] = {"error": "the worker did not start"}
-            try:
-                report = self._serve_one(json.loads(message), [data, *link], status)
-            except Exception as error:
-                report = {"error": f"{type(error).__name__}: {error}"}
-            for descriptor in (data, *link):
-                with contextlib.suppress(OSError):
-                    os.close(descriptor)
-            with contextlib.suppress(OSError):
-                os.write(status, json.dumps(report).encode())
-            os.close(status)
-
-    def _import_lesson(self) -> None:
-        """Its stubs and its scenarios, for all that they import."""
-        packages = f"solutions.{self.lesson}", f"testcases.{self.lesson}"
-        _import_early([packages[0], f"{packages[1]}.scenarios"])
-        if self.is_own:
-            # In a worker the scenarios find the reference without the exercise in the place of the stubs.
-            for name in [name for name in sys.modules if f"{name}.".startswith(tuple(f"{one}." for one in packages))]:
-                del sys.modules[name]
-
-    def _serve_one(self, order: dict[str, Any], data: list[int], status: int) -> dict[str, Any]:
-        # Where the lesson's own reference is, without the exercise.
-        own = f"{self.config['trees']}/own/{order['exercise']}" if self.is_own else ""
-        place = {"lesson": self.lesson, "tree": self.tree, "own": own}
-        namespaces, init = self._namespaces(place) if self.namespace_server else ([], 0)
-        known = set(_processes())
-        user = next(self.users, 0)
-        if namespaces:
-            # Only for children: the next one lives in the new process namespace, this process stays where it is.
-            linux.setns(namespaces[-1], linux.NEWPID)
-        worker = os.fork()
-        if worker == 0:
-            if own and not namespaces:
-                importlib.import_module("solutions").__path__.insert(0, own)
-            _alone(lambda: _work(self.config, data, namespaces, user), keep=[*data, *namespaces])
-        for descriptor in (*namespaces, *data):
-            os.close(descriptor)
-        try:
-            return self._watch(worker, status, lambda: self._processes_of(worker, user, known))
-        finally:
-            if init:
-                _end_namespace(init)
-            elif user:
-                _end_user(user)
-            else:
-                for number in set(_processes()) - known if self.config["private"] else ():
-                    with contextlib.suppress(OSError):
-                        os.kill(number, signal.SIGKILL)
-                with contextlib.suppress(OSError):
-                    os.killpg(worker, signal.SIGKILL)
-
-    def _namespaces(self, place: dict[str, Any]) -> tuple[list[int], int]:
-        assert self.namespace_server is not None
-        self.namespace_server.send(json.dumps(place).encode())
-        message, descriptors, _, _ = socket.recv_fds(self.namespace_server, MESSAGE, len(linux.NAMESPACES))
-        answer = json.loads(message)
-        if "error" in answer:
-            raise OSError(answer["error"])
-        return list(descriptors), answer["init"]
-
-    def _processes_of(self, worker: int, user: int, known: set[int]) -> set[int]:
-        """A worker and what it has started. Without a process namespace others start processes as well."""
-        found = set(_processes()) - known
-        return found if self.config["private"] else {one for one in found if _belongs(one, worker, user)}
-
-    def _watch(self, worker: int, status: int, processes: Callable[[], set[int]]) -> dict[str, Any]:
-        """Wait for the worker's end, or for the trusted side to hang up; keep an eye on its memory meanwhile."""
-        limit = self.config["limits"]["memory_mb"] * 2**20
-        handle = os.pidfd_open(worker)
-        watcher = select.poll()
-        watcher.register(handle, select.POLLIN)
-        watcher.register(status, select.POLLIN | select.POLLHUP)
-        memory = False
-        while True:
-            ready = watcher.poll(100)
-            if ready:
-                break
-            found = processes()
-            memory = _memory(found) > limit
-            # The kernel counts the processes of every user but root, which a container may have mapped to another.
-            if memory or len(found) > self.config["limits"]["processes"]:
-                break
-        with contextlib.suppress(OSError):
-            os.kill(worker, signal.SIGKILL if memory or all(fd != handle for fd, _ in ready) else 0)
-        _, code = os.waitpid(worker, 0)
-        os.close(handle)
-        killed = os.WTERMSIG(code) if os.WIFSIGNALED(code) else 0
-        return {"exit": os.WEXITSTATUS(code) if os.WIFEXITED(code) else None, "signal": killed, "memory": memory}
-
-
-def _end_namespace(init: int) -> None:
-    """Kill its first process, and wait: that one goes last, so then nothing of a fork bomb is in the next one's way."""
-    with contextlib.suppress(ProcessLookupError):
-        handle = os.pidfd_open(init)
-        os.kill(init, signal.SIGKILL)
-        watcher = select.poll()
-        watcher.register(handle, select.POLLIN)
-        watcher.poll(10_000)
-        os.close(handle)
-
-
-def _end_user(user: int) -> None:
-    """Kill all of a user's processes, and remove what it has left."""
+def _end_all_of(user: int) -> None:
     killer = os.fork()
     if killer == 0:
         try:
@@ -279,12 +178,6 @@ def _end_user(user: int) -> None:
         finally:
             os._exit(0)
     os.waitpid(killer, 0)
-    for folder in ("/tmp", "/var/tmp", "/dev/shm"):
-        with contextlib.suppress(OSError, RecursionError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.stat(follow_symlinks=False).st_uid == user:
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    shutil.rmtree(entry.path, ignore_errors=True) if is_folder else os.unlink(entry.path)
 
 
 def _belongs(process: int, worker: int, user: int) -> bool:
@@ -297,74 +190,48 @@ def _belongs(process: int, worker: int, user: int) -> bool:
     return False
 
 
-def _processes() -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return []
-
-
 def _memory(processes: set[int]) -> int:
     """Bytes that these processes have taken since they were forked, about."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        base = int(file.read().split()[1])
-    total = 0
+    base, total = _pages("self", 1), 0
     for number in processes:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            with open(f"/proc/{number}/statm", encoding="ascii") as file:
-                total += max(0, int(file.read().split()[1]) - base)
+            total += max(0, _pages(str(number), 1) - base)
     return total * resource.getpagesize()
 
 
-def _work(config: dict[str, Any], data: list[int], namespaces: list[int], user: int) -> None:
+def _pages(process: str, column: int) -> int:
+    with open(f"/proc/{process}/statm", encoding="ascii") as file:
+        return int(file.read().split()[column])
+
+
+def _work(config: dict[str, Any], data: list[int], home: str) -> None:
     """Be a worker."""
-    # A signal to its own group must not reach the zygotes, which are in other namespaces but in one group.
     os.setsid()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(FIRST))
     if config["core"] is not None:
         with contextlib.suppress(OSError, AttributeError):
             os.sched_setaffinity(0, {config["core"]})
-    if user:
-        linux.become(user)
+    if config["user"]:
+        linux.become(config["user"])
         linux.die_with_parent()
-    if namespaces:
-        for descriptor, (name, kind) in zip(namespaces, linux.NAMESPACES.items(), strict=True):
-            if name != "pid":
-                linux.setns(descriptor, kind)
-        linux.close_all_but(data)
-        os.chdir("/")
-        home = HOME
-    else:
-        home = tempfile.mkdtemp(prefix=f"ppo-student-{os.getpid()}-")
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
     _limit(config["limits"])
-    if namespaces:
-        linux.drop_capabilities()
-    if config["private"]:
+    with contextlib.nullcontext() if config["private"] else contextlib.suppress(OSError, AttributeError):
         linux.forbid_calls()
-    else:
-        with contextlib.suppress(OSError, AttributeError):
-            linux.forbid_calls()
     linux.dumpable(True)
     os.environ.clear()
-    os.environ.update(config["environment"], HOME=home, TMPDIR=home if not namespaces else "/tmp")
+    os.environ.update(config["environment"], HOME=home, TMPDIR="/tmp" if config["private"] else home)
     os.chdir(home)
     sys.argv = ["worker"]
-    try:
-        _answer(*(socket.socket(fileno=number) for number in data), home=Path(home))
-    finally:
-        if not namespaces:
-            os.chdir("/")
-            shutil.rmtree(home, ignore_errors=True)
+    _answer(*(socket.socket(fileno=number) for number in data), home=Path(home))
 
 
 def _limit(limits: dict[str, int]) -> None:
-    with open("/proc/self/statm", encoding="ascii") as file:
-        held = int(file.read().split()[0]) * resource.getpagesize()
     bounds = {
-        resource.RLIMIT_AS: held + limits["memory_mb"] * 2**20,
+        resource.RLIMIT_AS: _pages("self", 0) * resource.getpagesize() + limits["memory_mb"] * 2**20,
         resource.RLIMIT_FSIZE: limits["file_mb"] * 2**20,
         resource.RLIMIT_NPROC: limits["processes"],
         resource.RLIMIT_NOFILE: 128,
@@ -377,20 +244,20 @@ def _limit(limits: dict[str, int]) -> None:
 
 
 def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: Path) -> None:
-    """Write the student's files, then answer one request after the other until the trusted side has had enough.
+    """Write the files, then answer one request after the other until the trusted side has had enough.
 
     A scenario's questions about what is behind a request go over the link; the worker that answers them has no files.
     """
-    from testcases.harness.execution import executor, wire
-
     _, (questions,), _, _ = socket.recv_fds(channel, 1, 1)
     channel.send(b"w")
-    header, body = wire.receive(channel)
-    folder = home / "tutorial"
-    _write(folder, header["files"], body)
+    told = _receive_files(channel, home)
+    sys.path.insert(0, str(home / "course"))
+    from testcases.harness.execution import executor, wire  # Of what was sent.
+
+    _import_early([f"solutions.{told['lesson']}", f"testcases.{told['lesson']}.scenarios"])
     line = wire.Line(link).ask if link else None
-    terms = executor.Terms(handed=lambda tensor: tensor, load_seconds=header["import_seconds"], line=line)
-    evaluator = executor.student(folder, terms=terms, whole=False)
+    terms = executor.Terms(handed=lambda tensor: tensor, load_seconds=told["import_seconds"], line=line)
+    evaluator = executor.student(home / "tutorial", terms=terms, whole=False)
     # From here on the clock of a call is the student's alone.
     wire.send(channel, {"ready": True})
     while True:
@@ -420,14 +287,16 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
         wire.send(channel, {"id": header["id"], "outcome": answer}, packed)
 
 
-def _write(folder: Path, files: Any, body: Any) -> None:
-    """The files, which stand one behind the other in a message."""
-    start = 0
-    for path, size in files:
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(body[start : start + size])
-        start += size
+def _receive_files(channel: socket.socket, folder: Path) -> dict[str, Any]:
+    """What is told first, in JSON, with "files": path and size of each that follows; they are written to the folder."""
+    with channel.makefile("rb") as sent:
+        (size,) = struct.unpack("<I", sent.read(4))
+        told = json.loads(sent.read(size))
+        for path, size in told["files"]:
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(sent.read(size))
+    return told
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ def test_the_students_work_is_taken_and_nothing_else(names: tuple[str, ...], fil
         "loose-beside-a-stub": ({"tutorial/" + GAE: STUB, "gae.py": b"2"}, "gae.py", ""),
         "capitals": ({"TUTORIAL/" + GAE: b"1", "tutorial/" + GAE: b"2"}, "tutorial/" + GAE, "TUTORIAL has another"),
         "loose": ({"v1/gae.py": b"1", "v2/gae.py": b"2"}, "v1/gae.py", "v2 has another"),
+        "a-loose-stub": ({"gae.py": STUB, "v2/gae.py": b"2"}, "v2/gae.py", ""),
+        "one-loose-stub": ({"gae.py": STUB}, "gae.py", ""),
+        "a-loose-stub-beside-a-stub": ({"tutorial/" + GAE: STUB, "gae.py": STUB}, "tutorial/" + GAE, ""),
         "nothing-but-stubs": ({"a/" + GAE: STUB, "b/" + GAE: STUB + b"\n"}, "a/" + GAE, ""),
     },
 )

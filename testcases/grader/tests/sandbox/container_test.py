@@ -1,11 +1,13 @@
-"""`make check` as root of a container, who may mount nothing: an ordinary user's way, or what is missing in words."""
+"""`make check` in a container, as its ordinary user or as its root, who may mount nothing."""
 
 import os
 import platform
-import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -16,31 +18,70 @@ LIKE = Path(__file__).with_name("docker_like.py")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        sys.platform != "linux" or platform.machine() != "x86_64" or os.geteuid() != 0 or not shutil.which("setpriv"),
+        sys.platform != "linux" or platform.machine() != "x86_64" or os.geteuid() != 0 or not which("setpriv"),
         reason="a container is simulated by root, with setpriv, on Linux with an x86 processor",
     ),
 ]
 
 
-def check(folder: Path, *how: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Which every user can reach, as pytest's own folders cannot be."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def check(folder: Path, *how: str, sandbox: str = "bwrap", before: str = "") -> subprocess.CompletedProcess[str]:
+    """Grade a right answer, with lines before it."""
     (folder / "in/ann" / TARGET).parent.mkdir(parents=True)
-    shutil.copyfile(SOLUTIONS / TARGET, folder / "in/ann" / TARGET)
+    source = (SOLUTIONS / TARGET).read_text("utf-8").replace("from __future__ import annotations\n", "")
+    (folder / "in/ann" / TARGET).write_text(before + source, "utf-8")
     (folder / "asked.toml").write_text('exercises = ["lesson04.td_errors"]\n')
-    told = [str(folder / "in"), "--out", str(folder / "out"), "--assignment", str(folder / "asked.toml"), "--jobs", "1"]
-    command = [sys.executable, str(LIKE), *how, sys.executable, "-m", "testcases.grader", *told]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, check=False)
+    (folder / "marks").mkdir()
+    os.chown(folder / "marks", 1000, 1000)
+    told = [str(folder / "in"), "--out", str(folder / "marks/out"), "--assignment", str(folder / "asked.toml")]
+    command = [sys.executable, str(LIKE), *how, sys.executable, "-m", "testcases.grader", *told, "--sandbox", sandbox]
+    told_home = {**os.environ, "HOME": "/tmp"}
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, env=told_home, check=False
+    )
 
 
-def test_root_who_may_not_mount_grades_as_an_ordinary_user(bubblewrap: None, tmp_path: Path):
-    done = check(tmp_path)
+@pytest.mark.parametrize("who", ["user", "root"])
+def test_grades_with_the_capabilities_of_a_container(bubblewrap: None, place: Path, who: str):
+    done = check(place, who)
     assert done.returncode == 0, done.stdout + done.stderr
-    (result,) = results(tmp_path / "out").values()
+    (result,) = results(place / "marks/out").values()
     assert result["score"] == result["max_score"] > 0 and result["sandbox"] == "bwrap"
 
 
-def test_where_there_are_no_namespaces_the_message_says_so(bubblewrap: None, tmp_path: Path):
+@pytest.mark.parametrize("who", ["user", "root"])
+def test_where_there_are_no_namespaces_the_message_says_so(bubblewrap: None, place: Path, who: str):
     """And not that some right is missing which nobody needs."""
-    done = check(tmp_path, "seccomp")
-    assert done.returncode == 2 and not (tmp_path / "out").exists()
+    done = check(place, who, "seccomp")
+    assert done.returncode == 2 and not (place / "marks/out").exists()
     assert "What is missing here are user namespaces" in done.stderr and "seccomp=unconfined" in done.stderr
     assert "unshare failed" not in done.stderr and "apt install" not in done.stderr
+
+
+LOOKS = """import os, time
+assert os.getuid() > 60_000 and not os.getgroups() and not os.access("/proc/1/environ", os.R_OK)
+for place in ("/tmp/loot", "/dev/shm/loot"):
+    assert not os.path.exists(place)
+    if os.access(os.path.dirname(place), os.W_OK):
+        open(place, "w").close()
+if os.fork() == 0:
+    time.sleep(1000)
+mine = [name for name in os.listdir("/proc") if name.isdigit() and os.stat(f"/proc/{name}").st_uid == os.getuid()]
+assert len(mine) == 2, mine
+"""
+
+
+def test_without_a_sandbox_each_worker_is_another_user_and_leaves_nothing(place: Path):
+    done = check(place, "root", "seccomp", sandbox="none", before=LOOKS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (result,) = results(place / "marks/out").values()
+    assert result["score"] == result["max_score"] > 0, result["doubts"]
+    assert result["notes"][0].startswith("NOT SANDBOXED: its code ran as another user, which had no network")
+    assert not Path("/tmp/loot").exists() and not Path("/dev/shm/loot").exists()

@@ -1,11 +1,15 @@
-"""Runs a command as root of a container of Docker's: with few capabilities, and with "seccomp" also without namespaces.
+"""Runs a command as in a container of Docker's: few capabilities, and with "seccomp" also without namespaces.
 
-python docker_like.py [seccomp] COMMAND...
+python docker_like.py root|user [seccomp] COMMAND...       "user" is 1000:1000, as in the Containerfile
+
+Every user can reach the Python that runs this, as in a container; nothing else below /root is there.
 """
 
 import ctypes
 import os
+import shlex
 import struct
+import subprocess
 import sys
 
 KEPT = (
@@ -39,10 +43,23 @@ def no_namespaces() -> None:
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
+def open_python() -> None:
+    """In mounts of this process alone."""
+    if ctypes.CDLL(None, use_errno=True).unshare(0x20000):
+        raise OSError(ctypes.get_errno(), "unshare")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    if sys.base_prefix.startswith("/root/"):
+        python = shlex.quote(sys.base_prefix)
+        script = f"mount --bind {python} /mnt && mount -t tmpfs -o mode=755 tmpfs /root && mkdir -p {python}"
+        subprocess.run(["sh", "-c", f"{script} && mount --move /mnt {python}"], check=True)
+
+
 if __name__ == "__main__":
-    command = sys.argv[1:]
+    who, *command = sys.argv[1:]
+    open_python()
     if command[0] == "seccomp":
         del command[0]
         no_namespaces()
     bounding = ",".join(["-all", *(f"+{name}" for name in KEPT.split())])
-    os.execvp("setpriv", ["setpriv", f"--bounding-set={bounding}", "--inh-caps=-all", *command])
+    user = ["--reuid=1000", "--regid=1000", "--clear-groups"] if who == "user" else []
+    os.execvp("setpriv", ["setpriv", *user, f"--bounding-set={bounding}", "--inh-caps=-all", *command])

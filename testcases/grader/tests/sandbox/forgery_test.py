@@ -1,7 +1,5 @@
 """What a student can send besides code: names, parts of a class, archives. And what was left by others."""
 
-import json
-import os
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +9,7 @@ import pytest
 
 from testcases.grader.intake import course_files, find, from_folder, read_submission
 from testcases.grader.marking import Grader, asked_for, secret_of
-from testcases.grader.sandbox import Limits, cleanup, staging
+from testcases.grader.sandbox import Limits, staging
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
 from testcases.grader.status import NOT_STARTED
 from testcases.harness.catalog import TUTORIAL, lesson_names
@@ -53,27 +51,11 @@ def test_an_installed_course_is_not_seen(
     folders = _bubblewrap.interpreter_folders()
     monkeypatch.setattr(_bubblewrap, "interpreter_folders", lambda: [*folders, str(tmp_path)])
     assert _bubblewrap.installed() == [str(place)]
-    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
+    assert _bubblewrap.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
     monkeypatch.setattr(_bubblewrap, "installed", list)
-    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).stdout == "the solution"
+    assert _bubblewrap.run_in_it(["cat", f"{place}/gae.py"]).stdout == "the solution"
     monkeypatch.setattr(_bubblewrap, "ROOT", place.parent)  # A course at a place such as /usr/src.
-    assert _bubblewrap._try(["cat", f"{place}/gae.py"], nested=True).returncode != 0
-
-
-def test_what_was_killed_is_cleared_away(tmp_path: Path):
-    dead, alive = 2**22 + 1, os.getpid()  # Above the largest number that a process can have.
-    closed, shut = tmp_path / "closed", tmp_path / "shut"
-    names = [f"ppo-student-{dead}-a", f"ppo-check-{dead}-b", f"ppo-student-{alive}-c", f"student-{dead}-d"]
-    for path in (closed, *(tmp_path / name for name in names), shut):
-        path.mkdir(parents=True)
-    shut.chmod(0o700)
-    (tmp_path / f"ppo-course-{dead}-link").symlink_to(closed)
-    for number, folder in ((dead, shut), (alive, tmp_path)):
-        (closed / f"{number}.json").write_text(json.dumps({str(folder): 0o751, "/nowhere": 0o755}), "utf-8")
-    cleanup.sweep(tmp_path, closed)
-    assert [(tmp_path / name).exists() for name in names] == [False, False, True, True]
-    assert shut.stat().st_mode & 0o777 == 0o751
-    assert [path.name for path in closed.iterdir()] == [f"{alive}.json"]
+    assert _bubblewrap.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
 
 
 def test_what_was_handed_out_earns_nothing():
@@ -84,3 +66,10 @@ def test_what_was_handed_out_earns_nothing():
     result = grader.grade(submission)
     found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
     assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"]
+
+
+@pytest.mark.parametrize("kind", ["bwrap", "none"])
+def test_on_another_system_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, kind: str):
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(_bubblewrap.NoSandbox, match="make check needs Linux, or a Linux container"):
+        _bubblewrap.check_sandbox(kind)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.grader.sandbox import Limits, Sandbox, SandboxEvaluator, staging
+from testcases.grader.sandbox import Limits, Sandbox, SandboxEvaluator
 from testcases.harness import request, scenario
 from testcases.harness.catalog import SOLUTIONS, Exercise
 from testcases.harness.execution import Outcome, Request, solutions_changed, wire
@@ -293,9 +293,8 @@ HOSTILE |= dict.fromkeys(BEFORE, "by_text(builtins.kept)")
 
 
 @pytest.fixture(scope="module")
-def sandbox(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    course = staging.lay_out(tmp_path_factory.mktemp("behind") / "course", [LESSON])
-    with Sandbox(course, "bwrap", Limits()) as box:
+def sandbox(bubblewrap: None) -> Iterator[Sandbox]:
+    with Sandbox("bwrap", Limits()) as box:
         yield box
 
 

@@ -1,6 +1,7 @@
 """What a worker may see, and that what is declared about a lesson is so."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.sandbox import staging
-from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names, regions
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -43,25 +44,37 @@ def test_what_is_declared_about_a_lesson_is_so(lesson: str):
     assert lesson in staging.HEAVY or not heavy
 
 
-def test_a_tree_holds_no_suite_no_answer_and_of_its_lesson_only_stubs(tmp_path: Path):
-    course = staging.lay_out(tmp_path / "course")
+def plain(lines: list[str]) -> str:
+    """Without indentation, empty lines and comments."""
+    return "\n".join(line.strip() for line in lines if line.strip() and not line.strip().startswith("#"))
+
+
+def bodies(lesson: str) -> dict[str, str]:
+    """Exercise -> what a student writes there."""
+    found = {}
+    for path in sorted((SOLUTIONS / lesson).glob("*.py")):
+        lines = path.read_text("utf-8").splitlines()
+        found |= {region.exercise: plain(lines[region.first + 1 : region.last]) for region in regions(path)}
+    return found
+
+
+@pytest.mark.parametrize("lesson", lesson_names())
+def test_a_tree_holds_no_suite_no_answer_and_no_body_of_its_own_exercises(lesson: str):
     allowed = {"__init__.py", *(f"{name.partition('.')[2]}.py" for name in STAGED)}
     allowed |= {path.name for path in (TESTCASES / "harness" / "doubles").glob("*.py")}
-    for lesson in lesson_names():
-        tree = course.folder / lesson
-        found = {path.name for path in (tree / "testcases").rglob("*.py")}
-        faces = (tree / "testcases/harness").rglob("__init__.py")
-        assert not any(path.stat().st_size for path in faces if path.parent.name != "doubles")
-        assert {name for name in found if not name.startswith("scenarios")} <= allowed
-        assert not [
-            path
-            for path in tree.rglob("*.py")
-            if "region solution" in path.read_text("utf-8") and path.parent.name == lesson
-        ]
-        assert not (tree / "solutions/demo").exists()
-        given = {path.name for path in (ROOT / "ppo_by_hand/core").glob("*.py")}
-        assert given == {path.name for path in (tree / "ppo_by_hand/core").glob("*.py")}
-        assert {path.name for path in (tree / "ppo_by_hand").glob("*.py")} == {"__init__.py"}
+    given = {f"ppo_by_hand/core/{path.name}" for path in (ROOT / "ppo_by_hand/core").glob("*.py")}
+    for exercise, body in bodies(lesson).items():
+        tree = staging.tree(lesson, exercise)
+        texts = {path: data.decode() for path, data in tree.items() if path.endswith(".py")}
+        suites = {path.rpartition("/")[2] for path in texts if path.startswith("testcases/")}
+        assert {name for name in suites if not name.startswith("scenarios")} <= allowed
+        faces = [text for path, text in texts.items() if re.fullmatch(r"testcases/(harness/)?\w+/__init__.py", path)]
+        assert "".join(faces) == (TESTCASES / "harness/doubles/__init__.py").read_text("utf-8")
+        assert {path for path in texts if path.startswith("ppo_by_hand/")} == {*given, "ppo_by_hand/__init__.py"}
+        holders = [path for path, text in texts.items() if body in plain(text.splitlines())]
+        assert not holders, exercise
+        later = [path for path in texts if path.startswith("solutions/lesson") and path.split("/")[1] > lesson]
+        assert not [path for path in later if "# region solution" in texts[path]]
 
 
 TREES = (

@@ -44,12 +44,28 @@ def test_a_file_that_never_loads_is_asked_for_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(worker_client, "_Worker", Worker)
     monkeypatch.setattr(Worker, "says", says)
     monkeypatch.setattr(Worker, "started", [])
-    box: Any = SimpleNamespace(limits=Limits(), failures=0, spent=0.0, course=SimpleNamespace(apart=[LESSON]))
+    box: Any = SimpleNamespace(limits=Limits(), failures=0, spent=0.0)
     subject = worker_client.SandboxEvaluator(box, {})
     names = ["test_compute_gae", "test_compute_rewards", "train_bandit", "test_response_mask", "diagnose"]
     errors = [subject.evaluate(Request(LESSON, name, {})).error for name in names]
     assert Worker.started == ["test_compute_gae", "train_bandit", "diagnose"]
     assert errors == [TIMEOUT, TIMEOUT, None, TIMEOUT, None]
+
+
+def test_after_two_ends_an_exercise_is_asked_nothing_more(monkeypatch: pytest.MonkeyPatch):
+    asked: list[str] = []
+
+    def ask(self: Worker, request: Request) -> Outcome:
+        asked.append(request.exercise)
+        raise worker_client._Ended(TIMEOUT)
+
+    monkeypatch.setattr(worker_client, "_Worker", Worker)
+    monkeypatch.setattr(Worker, "ask", ask)
+    box: Any = SimpleNamespace(limits=Limits(), failures=0, spent=0.0)
+    subject = worker_client.SandboxEvaluator(box, {})
+    errors = [subject.evaluate(Request(LESSON, name, {})).error for name in ["train_bandit"] * 4 + ["diagnose"]]
+    assert asked == ["train_bandit"] * 2 + ["diagnose"]
+    assert [error.message.startswith("not asked, since 2 of its calls") for error in errors if error] == [0, 0, 1, 1, 0]
 
 
 @named_cases(

@@ -4,10 +4,6 @@ import ctypes
 import os
 import struct
 
-NEWNS, NEWIPC, NEWUSER, NEWPID = 0x20000, 0x8000000, 0x10000000, 0x20000000
-NAMESPACES = {"user": NEWUSER, "mnt": NEWNS, "ipc": NEWIPC, "pid": NEWPID}
-"""Those made for each worker. The network that bwrap took away needs no second taking."""
-RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC, PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _PDEATHSIG, _DUMPABLE, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 4, 22, 24, 38, 47
 
 FORBIDDEN = {
@@ -57,42 +53,6 @@ def _check(result: int, what: str) -> None:
     if result != 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")
-
-
-def unshare(flags: int) -> None:
-    _check(_libc.unshare(flags), "unshare")
-
-
-def setns(descriptor: int, kind: int = 0) -> None:
-    _check(_libc.setns(descriptor, kind), "setns")
-
-
-def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    words = [word.encode() if word else None for word in (source, target, kind, options)]
-    _check(_libc.mount(*words[:3], ctypes.c_ulong(flags), words[3]), f"mount {target}")
-
-
-def bind(source: str, target: str) -> None:
-    """Show a folder at a second place, read-only."""
-    mount(source, target, "", BIND | REC)
-    read_only(target)
-
-
-def read_only(target: str) -> None:
-    kept = NOEXEC if os.statvfs(target).f_flag & os.ST_NOEXEC else 0
-    mount("", target, "", BIND | REMOUNT | RDONLY | NOSUID | NODEV | kept)
-
-
-def tmpfs(target: str, megabytes: int, mode: str) -> None:
-    """A file system in memory, with a bound on its size and on its number of files."""
-    mount("tmpfs", target, "tmpfs", NOSUID | NODEV, f"size={megabytes}m,nr_inodes={megabytes * 256 + 64},mode={mode}")
-
-
-def map_user(uid: int, gid: int) -> None:
-    """After `unshare(NEWUSER)`: be the same user inside."""
-    for name, line in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(line)
 
 
 def dumpable(yes: bool) -> None:
