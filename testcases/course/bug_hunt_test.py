@@ -15,8 +15,7 @@ from solutions.lesson10_bug_hunt import diagnose
 from testcases.course.students import HANGS
 from testcases.harness import CheckFailed, named_cases
 from testcases.harness.catalog import ROOT, TUTORIAL, Exercise
-from testcases.harness.diagnosis import NoExplanation
-from testcases.harness.diagnosis.evidence import broken
+from testcases.harness.diagnosis import NoExplanation, broken
 from testcases.harness.execution import Outcome, Request, solutions_changed
 from testcases.harness.oracle import (
     NamedChange,

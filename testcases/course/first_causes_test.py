@@ -16,7 +16,7 @@ MASKED = "lesson01_masked_sequences/masked.py"
 GAE = "lesson04_gae/gae.py"
 PPO = "lesson05_ppo_loss/ppo_loss.py"
 REWARDS = "lesson06_kl_rewards/kl_rewards.py"
-CLAIMED = "changed there, this answer is right"
+CLAIMED = "every test passes"
 MOST = re.compile(r"^\S+ \S+: \d+ more failed", re.MULTILINE)
 
 Edit = Callable[[str], str]

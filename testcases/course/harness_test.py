@@ -137,7 +137,7 @@ def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
         call(compute_gae, **{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5).part("advantages").equals([-1.0, 3.0])
-    assert "in td_errors, which compute_gae uses: dones_ignored" in str(failure.value)
+    assert "in `td_errors`, which `compute_gae` calls, nothing is removed at a done" in str(failure.value)
 
 
 def test_a_plain_tuple_is_as_good_as_a_named_one():

@@ -86,7 +86,7 @@ def test_a_wrong_lesson_below_other_random_draws_is_named(wrong: str, named: str
     folder = with_one(tmp_path, "inverse_of_the_distribution", wrong)
     found = failures(folder)
     assert found and all(named in one for one in found), found
-    assert all(cause in one for one in found for cause in (wrong, "Likely cause")), found
+    assert all("Likely cause" in one for one in found), found
 
 
 def test_stacks_of_all_styles_differ() -> None:

@@ -119,7 +119,7 @@ def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> No
     cause = None
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
         cause = current().explainer.diagnose(answer.request, answer.outcome, neighbors=False).listed
-    tail = [f"Likely cause: {cause.name}: {cause.why}"] if cause else []
+    tail = [f"Likely cause: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
     said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail)

@@ -48,11 +48,13 @@ class CheckFailed(AssertionError):
         share: of the test's points that are earned all the same.
         request, outcome: the call that it reports, where it reports one.
         error: what ended that call, where that is what it reports.
+        remedies: what to do about each cause that it names, for a hint.
     """
 
     request: Request | None = None
     outcome: Outcome | None = None
     error: StudentError | None = None
+    remedies: tuple[str, ...] = ()
 
     def __init__(
         self, report: Report, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0

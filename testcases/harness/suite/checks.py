@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..catalog import Scenario, section_of, target_of
 from ..catalog import lesson as read_lesson
-from ..diagnosis.evidence import Kind, Part, Sign
+from ..diagnosis import KEPT, Kind, Part, advice_of, lines_of, remedies_of
 from ..execution import Outcome, Record, Request, StudentError, fields_of, part_of, scenario_of
 from ..oracle import Suspect
 from ..report import (
@@ -221,7 +221,7 @@ class Answer:
     def remembers(self, sign: str) -> None:
         """Fail: something of an earlier call is in this answer."""
         lines = [f"got      {show(self.outcome.value)}: {sign}"]
-        self.fail("remembers an earlier call", [*lines, f"Likely cause: {Sign.KEPT().text}"])
+        self.fail("remembers an earlier call", [*lines, KEPT])
 
     def satisfies(self, test: Callable[[Any], Any], text: str) -> Answer:
         """`test` is true of the plain value; `text` says what it tests."""
@@ -379,18 +379,18 @@ class Answer:
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
-        tail, listed = current().upstream.lines(asked), None
+        tail, listed, remedies = current().upstream.lines(asked), None, tuple[str, ...]()
         if not tail:
             diagnosis = current().upstream.diagnose(asked, part)
             diagnosis = diagnosis or current().explainer.diagnose(asked, outcome, part=part)
             listed = diagnosis.listed
-            tail = diagnosis.lines(asked.exercise)
-            tail += diagnosis.advice(asked, lines)
+            tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
+            remedies = (*remedies_of(diagnosis),)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
         said = report(head, lines, tail, called, printed_lines(outcome))
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
-        failed.request, failed.outcome, failed.error = asked, outcome, error
+        failed.request, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
         raise failed
 
 

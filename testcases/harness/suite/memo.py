@@ -4,8 +4,7 @@ import json
 from collections import OrderedDict
 from typing import Any
 
-from ..diagnosis import Diagnosis, Explanation, FirstFailure
-from ..diagnosis.evidence import Part
+from ..diagnosis import Diagnosis, Explanation, FirstFailure, Part
 from ..execution import Evaluator, LocalEvaluator, Outcome, Request, leaves, wire
 from ..oracle import Reference
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..catalog import Exercise
-from ..diagnosis.hypotheses import CHEAP
+from ..diagnosis import CHEAP
 from ..execution import Outcome, Request, copy_plain, tensors_in
 from ..oracle import examples
 from ..report import alike, same_outcome

@@ -23,8 +23,7 @@ from ppo_by_hand.core.files import write_json
 
 from ..catalog import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
 from ..catalog import lesson as read_lesson
-from ..diagnosis import NoExplanation
-from ..diagnosis.hypotheses import edits_of
+from ..diagnosis import NoExplanation, edits_of
 from ..execution import LocalEvaluator, solutions_changed
 from ..oracle import Reference
 from .memo import Remembering
@@ -64,7 +63,7 @@ def mutants(path: Path) -> Iterator[Mutant]:
         ]
         found: dict[str, Mutant] = {}
         for node in inside:
-            changes = [changed for _, changed in edits_of(node)]
+            changes = [*edits_of(node)]
             if isinstance(node, ast.stmt) and not isinstance(node, ast.Return):
                 changes.append(ast.Pass())
             for mutant in (_written(region, lines, node, changed) for changed in changes):

@@ -13,9 +13,9 @@ from ..catalog import lesson as read_lesson
 from ..execution import LocalEvaluator, Outcome, Request, View, stub_of
 from ..oracle import Reference, examples, kept
 from ..report import same_outcome
-from .causes import Diagnosis
-from .evidence import Part
 from .explain import Explanation, FirstFailure
+from .sentences import advice_of, lines_of
+from .values import Diagnosis, Part
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Upstream:
         if fault.asked is None or fault.outcome is None:
             return [first, *run]
         diagnosis = self._explained_alone.diagnose(fault.asked, fault.outcome)
-        return [first, *(diagnosis.lines(fault.exercise) or run), *diagnosis.advice(fault.asked)]
+        return [first, *(lines_of(diagnosis, fault.exercise) or run), *advice_of(diagnosis, fault.asked)]
 
     def _stack_of(self, request: Request) -> View | None:
         """The view of a student's whole stack; None where the other lessons are the reference's."""

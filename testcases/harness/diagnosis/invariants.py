@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ...execution import Outcome, Request, fields_of
-from ...oracle import Suspect
-from .signs import Ask
+from ..execution import Outcome, Request, fields_of
+from ..oracle import Suspect
+from .values import Ask
 
 MOST_QUESTIONS = 3
 RIGHT, MINE = 0, 1

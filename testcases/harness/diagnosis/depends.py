@@ -1,0 +1,276 @@
+"""What an answer depends on, and must or must not: true of the code whatever else is wrong with it.
+
+An argument is changed, and both answers are asked again. Four questions: does it change nothing, does what is masked
+enter, do the rows meet, and does the answer go the wrong way?
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..catalog import region_text
+from ..execution import Outcome, Request, copy_plain, leaves
+from ..oracle import shared_reference
+from ..report import Rules, alike, close
+from .code import words_of
+from .mistakes import is_flags, is_float
+from .parts import parts_of
+from .values import CHEAP, Ask, Kind, Part, Shows, Sign
+
+MOST_QUESTIONS, MOST_ROWS = 3, 16
+ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
+MUST = 2
+"""How often a right answer must have changed where the student's did not, before that is said."""
+OTHER = 7.3
+"""A number that no example holds."""
+
+
+class _Question:
+    """A question and both answers; `changed` asks it with other arguments."""
+
+    def __init__(self, asked: Request, ask: Ask, is_shown: bool = False) -> None:
+        self.asked, self._ask, self.is_shown = asked, ask, is_shown
+        self.right, self.mine = ask(asked)
+
+    def changed(self, **arguments: Any) -> tuple[Outcome, Outcome] | None:
+        """Both answers; None where one of the two is an error."""
+        right, mine = self._ask(replace(self.asked, arguments={**self.asked.arguments, **arguments}))
+        return None if right.error or mine.error else (right, mine)
+
+    def elsewhere(self) -> "_Question":
+        """The question with each number another one."""
+
+        def moved(tensor: Tensor) -> Tensor:
+            shift = torch.linspace(0.1, 0.4, tensor.numel(), dtype=tensor.dtype) if is_float(tensor) else None
+            return tensor if shift is None else tensor + shift.view(tensor.shape)
+
+        return _Question(replace(self.asked, arguments=copy_plain(self.asked.arguments, moved)), self._ask)
+
+
+def facts(
+    failing: Request, part: Part | None, wrong: Sequence[Request], good: Sequence[Request], ask: Ask
+) -> Iterator[Sign]:
+    """What is so of the code, the surest first, and may be why this `part` of the answer is wrong. `wrong`, `good`:
+    ordinary examples that are so.
+    """
+    right, mine = ask(failing)
+    # What is due to raise, and what is no part of an answer, has other reasons; so has a gradient alone.
+    if (
+        right.error
+        or mine.value is None
+        or (part and (part.kind is Kind.EFFECT or part.is_slope))
+        or alike(right.value, mine.value)
+    ):
+        return
+    asked = [one for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP][:MOST_QUESTIONS]
+    every = [_Question(_tame(one), ask, one is failing) for one in asked]
+    seen = [one for one in every if not (one.right.error or one.mine.error)]
+    if not (seen and seen[0].is_shown):
+        return
+    direct = [one for one in seen if not one.asked.scenario]
+    padding = next((sign for one in direct for sign in _padding(one)), None)
+    if padding:
+        yield padding
+    right_ones = [_Question(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]]
+    yield from _unused(seen, part, right_ones, bool(padding))
+    if not padding and direct and direct[0].is_shown:
+        yield from itertools.islice(_rows(direct[0]), 1)
+    yield from itertools.islice(_zeros(seen, part), 1)
+    yield from _opposite(seen)
+    yield from _directions(seen)
+
+
+def _telling(wrong: Sequence[Request]) -> list[Request]:
+    """The examples that have most to change: a mask that is False somewhere, several rows, many arguments."""
+
+    def weight(asked: Request) -> tuple[bool, bool, int]:
+        tensors = [one for one in asked.arguments.values() if isinstance(one, Tensor)]
+        ragged = any(is_flags(one) and not bool(one.all()) for one in tensors)
+        return ragged, any(one.dim() > 1 and len(one) > 1 for one in tensors), len(asked.arguments)
+
+    return sorted(wrong, key=weight, reverse=True)
+
+
+def _tame(asked: Request) -> Request:
+    """The question without NaN: what is NaN cannot be seen to change."""
+
+    def filled(tensor: Tensor) -> Tensor:
+        return torch.where(tensor.isfinite(), tensor, torch.full_like(tensor, 0.5)) if is_float(tensor) else tensor
+
+    arguments = asked.arguments if asked.scenario else copy_plain(asked.arguments, filled)
+    return replace(asked, arguments=arguments, grad_of=(), grad_weights=None)
+
+
+# What stands where a mask is False
+
+
+def _padding(seen: _Question) -> Iterator[Sign]:
+    for name, mask in seen.asked.arguments.items():
+        if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask) or bool(mask.bool().all()):
+            continue
+        given = seen.asked.arguments.items()
+        floats = {key: value for key, value in given if is_float(value) and value.shape == mask.shape}
+        under = {key: value.masked_fill(~mask.bool(), OTHER) for key, value in floats.items()}
+        answers = seen.changed(**under) if under else None
+        if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
+            yield Sign(Shows.PADDING_ENTERS, (name,))
+
+
+def _zeros(seen: Sequence[_Question], shown: Part | None) -> Iterator[Sign]:
+    """A part of the answer that must be 0 where a mask is False, as it is in all questions."""
+    pairs = ((name, part) for one in seen for name in one.asked.arguments for part in parts_of(one.right))
+    for name, part in dict.fromkeys(pairs):
+        found = [pair for one in seen if (pair := _under(one, name, part))]
+        if (shown is None or shown.holds(part)) and len(found) >= min(MUST, len(seen)):
+            if not any(bool(due.any()) for due, _ in found) and any(
+                bool((got.nan_to_num() != 0).any()) for _, got in found
+            ):
+                yield Sign(Shows.MUST_BE_0, (part.name, name))
+
+
+def _under(seen: _Question, name: str, part: Part) -> tuple[Tensor, Tensor] | None:
+    """What both answers say where a mask of their shape is False."""
+    mask: Any = seen.asked.arguments.get(name)
+    due, got = parts_of(seen.right).get(part), parts_of(seen.mine).get(part)
+    if "mask" not in name or not is_flags(mask) or part.kind is not Kind.VALUE or bool(mask.bool().all()):
+        return None
+    if not (isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape == got.shape == mask.shape):
+        return None
+    return due[~mask.bool()], got[~mask.bool()]
+
+
+# Rows
+
+
+def _rows(seen: _Question) -> Iterator[Sign]:
+    """A row that another one changes, where it must not."""
+    tensors = {name: one for name, one in seen.asked.arguments.items() if is_float(one) and one.dim() > 1}
+    sizes = {len(one) for one in tensors.values()}
+    if len(sizes) != 1 or not 1 < max(sizes) <= MOST_ROWS:
+        return
+    for row in (0, max(sizes) - 1):
+        answers = seen.changed(**{name: _with_row(one, row) for name, one in tensors.items()})
+        for part in parts_of(seen.right) if answers else ():
+            due, got = (
+                _moved_rows(parts_of(before).get(part), parts_of(after).get(part), max(sizes))
+                for before, after in zip((seen.right, seen.mine), answers or (), strict=True)
+            )
+            if due is not None and got is not None and due <= {row} and (undue := sorted(got - due - {row})):
+                yield Sign(Shows.ROWS_MEET, (row, undue[0], part.name))
+
+
+def _with_row(tensor: Tensor, row: int) -> Tensor:
+    other = tensor.clone()
+    other[row] = other[row] * 1.3 + 0.4
+    return other
+
+
+def _moved_rows(before: Any, after: Any, size: int) -> set[int] | None:
+    if not (is_float(before) and is_float(after) and before.shape == after.shape and before.dim() > 1):
+        return None
+    if len(before) != size:
+        return None
+    moved = ~close(before.double(), after.double(), ROUGH)
+    return set(moved.flatten(1).any(1).nonzero().flatten().tolist())
+
+
+# What changes nothing
+
+
+def _unused(seen: list[_Question], part: Part | None, good: list[_Question], without_masks: bool) -> Iterator[Sign]:
+    """Arguments without effect, in all questions in which they must have one on this part of the answer, and in those
+    that are right.
+    """
+    lesson, exercise = seen[0].asked.lesson, seen[0].asked.exercise
+    # What a scenario is told may be for itself.
+    known = {*shared_reference().parameters(lesson, exercise), *words_of(region_text(lesson, exercise))}
+    names = dict.fromkeys(name for one in seen for name in one.asked.arguments if name in known)
+    for name in (one for one in names if not (without_masks and "mask" in one)):
+        must = 0
+        for question, other in ((one, other) for one in seen for other in _others(one.asked, name)):
+            answers = question.changed(**{name: other})
+            if answers and not alike(question.mine.value, answers[1].value):
+                break
+            must += answers is not None and _moves(question, part, answers[0])
+        else:
+            # What cancels in numbers worked by hand does not in others.
+            if must >= min(MUST, len(seen)) and not any(_acts(one, name) for one in (*good, seen[0].elsewhere())):
+                yield Sign(Shows.UNUSED, (name,))
+
+
+def _moves(seen: _Question, part: Part | None, right: Outcome) -> bool:
+    """Whether another right answer has another number in this part."""
+    due, other = parts_of(seen.right), parts_of(right)
+    return any(not alike(due[one], other.get(one)) for one in due if part is None or part.holds(one))
+
+
+def _acts(seen: _Question, name: str) -> bool:
+    """Whether another value of an argument changes the student's answer."""
+    changed = [answers for other in _others(seen.asked, name) if (answers := seen.changed(**{name: other}))]
+    return any(not alike(seen.mine.value, mine.value) for _, mine in changed)
+
+
+def _others(asked: Request, name: str) -> list[Any]:
+    value: Any = asked.arguments.get(name)
+    in_scenario = asked.scenario is not None
+    if isinstance(value, bool):  # Of a scenario, it may be no option that the code knows.
+        return [] if in_scenario else [not value]
+    if isinstance(value, float):
+        return [value / 2, 1.7 * value + 0.05, *(() if in_scenario else (10 * value + 0.3, value / 10))]
+    if in_scenario:
+        return []
+    if isinstance(value, int):
+        return [value + 1]
+    if is_float(value) and value.dim():
+        return [value * 1.3 + 0.37, value * 0.6 - 0.81, -value, value.flip(-1), value * 8.0]
+    return [torch.ones_like(value)] if is_flags(value) else []
+
+
+# Which way it goes
+
+
+def _opposite(seen: Sequence[_Question]) -> Iterator[Sign]:
+    """The negative of the right answer to the question shown, where all others have the other sign as well."""
+    told = 0
+    for one in seen:
+        due, got = (_numbers(outcome) for outcome in (one.right, one.mine))
+        if due.shape != got.shape or (one.is_shown and not bool(close(due, -got, ROUGH).all())):
+            return
+        products = (due * got)[due.isfinite() & got.isfinite()]
+        if bool((products > 0).any()):
+            return
+        told += bool((products < 0).any())
+    if told >= MUST:
+        yield Sign(Shows.OPPOSITE)
+
+
+def _directions(seen: Sequence[_Question]) -> Iterator[Sign]:
+    """Options that move every number the other way than they must."""
+    for name in dict.fromkeys(name for one in seen for name in one.asked.arguments):
+        signs = [pair for one in seen for pair in _signs(one, name)]
+        if len(signs) >= MUST and len({*signs}) == 1 and sum(signs[0]) == 0:
+            yield Sign(Shows.MUST_RISE if signs[0][0] > 0 else Shows.MUST_FALL, (name,))
+
+
+def _signs(seen: _Question, name: str) -> list[tuple[int, int]]:
+    """Which way the numbers of both answers go with a larger option, where both go."""
+    value = seen.asked.arguments.get(name)
+    answers = seen.changed(**{name: 1.1 * value + 1e-3}) if type(value) is float else None
+    if not answers:
+        return []
+    due, got = (_way(*pair) for pair in zip((seen.right, seen.mine), answers, strict=True))
+    return [(a, b) for a, b in zip(due, got, strict=True) if a and b] if len(due) == len(got) else []
+
+
+def _way(before: Outcome, after: Outcome) -> list[int]:
+    old, new = map(_numbers, (before, after))
+    return [] if old.shape != new.shape else torch.where(close(old, new, ROUGH), 0, (new - old).sign()).int().tolist()
+
+
+def _numbers(outcome: Outcome) -> Tensor:
+    found = (torch.as_tensor(one) for _, one in leaves(outcome.value) if is_float(one) or type(one) is float)
+    return torch.cat([torch.zeros(0), *(one.double().flatten() for one in found)])

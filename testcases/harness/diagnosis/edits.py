@@ -1,0 +1,285 @@
+"""What may stand in the place of a piece of code: one edit each, told by its two texts alone."""
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+Slot = tuple[ast.AST, str, int | None]
+"""A node, one of its fields, and the number in it if that is a list."""
+Place = tuple[Slot, Any]
+"""Where an edit is made, and what then stands there: a node, or a list of them for a whole block."""
+
+OPERATORS: dict[type, tuple[type, ...]] = {
+    ast.Add: (ast.Sub,),
+    ast.Sub: (ast.Add,),
+    ast.Mult: (ast.Div, ast.Add),
+    ast.Div: (ast.Mult, ast.FloorDiv),
+    ast.FloorDiv: (ast.Div,),
+    ast.BitAnd: (ast.BitOr,),
+    ast.BitOr: (ast.BitAnd,),
+    ast.Lt: (ast.LtE, ast.Gt),
+    ast.LtE: (ast.Lt, ast.GtE),
+    ast.Gt: (ast.GtE, ast.Lt),
+    ast.GtE: (ast.Gt, ast.LtE),
+    ast.Eq: (ast.NotEq, ast.GtE, ast.LtE),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.And: (ast.Or,),
+    ast.Or: (ast.And,),
+}
+NAMES = {
+    "minimum": ("maximum",), "maximum": ("minimum",), "min": ("max",), "max": ("min",), "sum": ("mean", "max"),
+    "mean": ("sum", "max", "median"), "exp": ("expm1",), "expm1": ("exp",), "log": ("log1p", "log2"),
+    "log1p": ("log",), "softmax": ("log_softmax",), "log_softmax": ("softmax",), "zeros_like": ("ones_like",),
+    "ones_like": ("zeros_like",), "zeros": ("ones",), "any": ("all",), "all": ("any",), "cumsum": ("cumprod",),
+    "argmax": ("argmin",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt", "reciprocal"), "square": ("abs",),
+    "logsigmoid": ("sigmoid", "softplus"), "logsumexp": ("sum", "amax"), "append": ("extend",), "triu": ("tril",),
+    "var": ("std",), "std": ("var",), "amax": ("amin",), "amin": ("amax",), "floor": ("ceil",), "ceil": ("floor",),
+}  # fmt: skip
+
+
+def edits_of(node: ast.AST) -> Iterator[ast.AST]:
+    """What may stand in the place of one node."""
+    return EDITS.get(type(node), lambda node: iter(()))(node)
+
+
+def changed(node: ast.AST, **fields: Any) -> Any:
+    """A copy with other fields; `copy.copy` takes ten times as long."""
+    other = type(node).__new__(type(node))
+    vars(other).update(vars(node), **fields)
+    return other
+
+
+def _of_operation(node: ast.BinOp) -> Iterator[ast.AST]:
+    for operator in OPERATORS.get(type(node.op), ()):
+        yield changed(node, op=operator())
+    yield node.left
+    yield node.right
+    if isinstance(node.op, (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)):
+        yield changed(node, left=node.right, right=node.left)
+
+
+def _of_sign(node: ast.UnaryOp) -> Iterator[ast.AST]:
+    yield node.operand
+
+
+def _of_logic(node: ast.BoolOp) -> Iterator[ast.AST]:
+    for operator in OPERATORS[type(node.op)]:
+        yield changed(node, op=operator())
+    for number in range(len(node.values)):
+        rest = node.values[:number] + node.values[number + 1 :]
+        yield rest[0] if len(rest) == 1 else changed(node, values=rest)
+
+
+def _of_comparison(node: ast.Compare) -> Iterator[ast.AST]:
+    for operator in OPERATORS.get(type(node.ops[0]), ()) if len(node.ops) == 1 else ():
+        yield changed(node, ops=[operator()])
+
+
+def _of_constant(node: ast.Constant) -> Iterator[ast.AST]:
+    if isinstance(node.value, bool):
+        yield changed(node, value=not node.value)
+    elif isinstance(node.value, int):
+        for value in (node.value + 1, node.value - 1, -node.value if node.value else -1):
+            yield changed(node, value=value)
+    elif isinstance(node.value, float):
+        others = (1e-4, 1e-5, 1e-6, 1e-7, 1e-12) if 0 < node.value < 1e-3 else (1.0, 2 * node.value, node.value / 2)
+        for value in (0.0, *others, 10 * node.value, node.value / 10, -node.value):
+            if value != node.value:
+                yield changed(node, value=value)
+
+
+def _of_slice(node: ast.Slice) -> Iterator[ast.AST]:
+    for bound in ("lower", "upper", "step"):
+        value = getattr(node, bound)
+        if value is not None:
+            yield changed(node, **{bound: None})
+            if bound != "step":
+                for operator in (ast.Add(), ast.Sub()):
+                    yield changed(node, **{bound: ast.BinOp(value, operator, ast.Constant(1))})
+    ends = [one and ast.unparse(one) for one in (node.lower, node.upper)]
+    last = ast.UnaryOp(ast.USub(), ast.Constant(1))
+    if ends == [None, "-1"]:
+        yield changed(node, lower=ast.Constant(1), upper=None)
+    elif ends == ["1", None]:
+        yield changed(node, lower=None, upper=last)
+    if node.lower is None:
+        yield changed(node, lower=ast.Constant(1))
+    if node.upper is None:
+        yield changed(node, upper=last)
+
+
+def _of_choice(node: ast.IfExp) -> Iterator[ast.AST]:
+    yield changed(node, body=node.orelse, orelse=node.body)
+    yield node.body
+    yield node.orelse
+
+
+def _of_call(node: ast.Call) -> Iterator[ast.AST]:
+    field = "attr" if isinstance(node.func, ast.Attribute) else "id"
+    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Constant):
+        yield node.func.value
+    for argument in node.args[:2]:
+        if not isinstance(argument, ast.Starred):
+            yield argument
+    for other in NAMES.get(getattr(node.func, field, ""), ()):
+        yield changed(node, func=changed(node.func, attr=other) if field == "attr" else _of_torch(other))
+    args, keywords = node.args, node.keywords
+    for i in range(len(args) - 1):
+        yield changed(node, args=[*args[:i], args[i + 1], args[i], *args[i + 2 :]])
+    for i in range(len(keywords)):
+        yield changed(node, keywords=keywords[:i] + keywords[i + 1 :])
+    if args:
+        yield changed(node, args=args[:-1])
+
+
+def _of_torch(name: str) -> ast.expr:
+    """The file need not have imported it by its name."""
+    home = "torch" if hasattr(torch, name) else "torch.nn.functional"
+    return ast.parse(f"{home}.{name}", mode="eval").body
+
+
+def _of_dict(node: ast.Dict) -> Iterator[ast.AST]:
+    values = node.values
+    for i in range(len(values) - 1):
+        yield changed(node, values=[*values[:i], values[i + 1], values[i], *values[i + 2 :]])
+    for i in range(len(values)):
+        yield changed(node, keys=node.keys[:i] + node.keys[i + 1 :], values=values[:i] + values[i + 1 :])
+
+
+def _of_tuple(node: ast.Tuple) -> Iterator[ast.AST]:
+    for i in range(len(node.elts) - 1):
+        yield changed(node, elts=[*node.elts[:i], node.elts[i + 1], node.elts[i], *node.elts[i + 2 :]])
+
+
+def _of_generator(node: ast.comprehension) -> Iterator[ast.AST]:
+    for i in range(len(node.ifs)):
+        yield changed(node, ifs=node.ifs[:i] + node.ifs[i + 1 :])
+
+
+EDITS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
+    ast.BinOp: _of_operation,
+    ast.UnaryOp: _of_sign,
+    ast.BoolOp: _of_logic,
+    ast.Compare: _of_comparison,
+    ast.Constant: _of_constant,
+    ast.Slice: _of_slice,
+    ast.IfExp: _of_choice,
+    ast.Call: _of_call,
+    ast.Dict: _of_dict,
+    ast.Tuple: _of_tuple,
+    ast.comprehension: _of_generator,
+}
+
+
+# Edits of a whole function
+
+
+def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
+    """Every edit of a function that may repair it: of one node, of brackets, of a block, and one name for another."""
+    slots = [*slots_of(tree)]
+    stored = {node.id for _, node in slots if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    named = [one.arg for one in ast.walk(tree.args) if isinstance(one, ast.arg) and one.arg != "self"]
+    names = [*named, *sorted(stored - {*named})]
+    for slot, node in slots:
+        more = (*_brackets(node), *_moved(node), *_methods(slot, node), *_names(slot, node, names))
+        for new in (*edits_of(node), *more):
+            if new is not node:
+                yield slot, new
+    for parent in ast.walk(tree):
+        for field in ("body", "orelse"):
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and block:
+                yield from (((parent, field, None), new or [ast.Pass()]) for new in _blocks(block))
+
+
+def slots_of(tree: ast.FunctionDef) -> Iterator[tuple[Slot, ast.AST]]:
+    """Each node of a function's body, and what holds it."""
+    for parent in ast.walk(tree):
+        if parent is tree.args or isinstance(parent, ast.arg):
+            continue
+        for field, value in ast.iter_fields(parent):
+            if parent is tree and field != "body":
+                continue
+            for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(node, ast.AST):
+                    yield (parent, field, index), node
+
+
+def _brackets(node: ast.AST) -> Iterator[ast.AST]:
+    """`a * b + c` for `a * (b + c)`, and the reverse."""
+    if not isinstance(node, ast.BinOp):
+        return
+    left, right = node.left, node.right
+    if isinstance(node.op, (ast.Add, ast.Sub)):
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+            yield changed(left, right=changed(node, left=left.right))
+        if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Mult, ast.Div)):
+            yield changed(right, left=changed(node, right=right.left))
+    elif isinstance(node.op, (ast.Mult, ast.Div)):
+        if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub)) and isinstance(node.op, ast.Mult):
+            yield changed(right, left=changed(node, right=right.left))
+        if isinstance(left, ast.BinOp) and isinstance(left.op, (ast.Add, ast.Sub)):
+            yield changed(left, right=changed(node, left=left.right))
+            yield changed(left, left=changed(node, left=left.left))
+
+
+def _moved(node: ast.AST) -> Iterator[ast.AST]:
+    """`[n - 1 : -1]` for `[n:]`, and the reverse: a slice one step too far on, or back."""
+    if not isinstance(node, ast.Slice) or node.step:
+        return
+    one, lower, upper = ast.Constant(1), node.lower, node.upper
+    if upper is None and lower is not None:
+        yield changed(node, lower=ast.BinOp(lower, ast.Sub(), one), upper=ast.UnaryOp(ast.USub(), one))
+    elif lower is not None and upper is not None and ast.unparse(upper) == "-1":
+        yield changed(node, lower=ast.BinOp(lower, ast.Add(), one), upper=None)
+
+
+METHODS = ("detach", "exp", "log", "mean", "bool")
+
+
+def _methods(slot: Slot, node: ast.AST) -> Iterator[ast.AST]:
+    """A method that is missing at a value, a sign, a `not` at flags, or the reverse of a list."""
+    is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
+    if slot[1] == "func" or not is_read or not isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript)):
+        return
+    if isinstance(slot[0], (ast.For, ast.keyword, ast.Attribute, ast.Slice)):
+        return
+    for name in METHODS:
+        yield ast.Call(ast.Attribute(node, name, ast.Load()), [], [])
+    yield ast.UnaryOp(ast.USub(), node)
+    yield ast.UnaryOp(ast.Invert(), node)
+    if isinstance(node, ast.Name) and isinstance(slot[0], ast.Call):
+        yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
+
+
+def _names(slot: Slot, node: ast.AST, names: list[str]) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and slot[1] != "func":
+        yield from (changed(node, id=other) for other in names if other != node.id)
+
+
+def _blocks(block: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
+    """A step less, two in the other order, one in or out of a loop or condition."""
+    for i, one in enumerate(block):
+        before, after = block[:i], block[i + 1 :]
+        if not isinstance(one, ast.Return):
+            yield [*before, *after]
+        if after and not isinstance(after[0], ast.Return):
+            yield [*before, after[0], one, *after[1:]]
+        if isinstance(one, ast.If):
+            yield [*before, *one.body, *after]
+            yield [*before, changed(one, test=ast.UnaryOp(ast.Not(), one.test)), *after]
+        elif isinstance(one, ast.With) and not any(item.optional_vars for item in one.items):
+            yield [*before, *one.body, *after]
+        elif isinstance(one, ast.AugAssign):
+            yield [*before, ast.Assign([one.target], one.value), *after]
+            yield from ([*before, changed(one, op=other()), *after] for other in OPERATORS.get(type(one.op), ()))
+        elif isinstance(one, ast.For):
+            for j in range(1, len(one.body)):
+                yield [*before, changed(one, body=one.body[:j]), *one.body[j:], *after]
+            backwards = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+            items = ast.Call(ast.Name("list", ast.Load()), [one.iter], [])
+            yield [*before, changed(one, iter=ast.Subscript(items, backwards, ast.Load())), *after]

@@ -1,0 +1,233 @@
+"""What an exception says of the code: a beginner reads torch's sentence, and not which line of thought led there."""
+
+import ast
+import difflib
+import importlib.util
+import re
+
+from torch import Tensor
+
+from ..execution import Request, StudentError
+from .values import Shows, Sign
+
+CAUSES: tuple[tuple[str, str, str], ...] = (
+    (
+        r"Subtraction, the `-` operator, with a bool tensor",
+        "`1 - x` doesn't work on a bool tensor, and flags may be bool as well as 0 and 1",
+        "select with `masked_fill` or `where`, which also keeps NaN out, or invert with `~`",
+    ),
+    (
+        r"(bitwise_not|'~'|~ operator|logical_not).*(Float|Double|not implemented|only)|\"bitwise_.*not implemented",
+        "`~`, `&` and `|` don't work on float numbers, and flags may come as 0. and 1. as well as bool",
+        "write `.bool()` first",
+    ),
+    (
+        r"only supports boolean masks|expected condition to be a boolean|dtype of mask must be bool|"
+        r"expects.*bool.*mask|tensors used as indices must be",
+        "a mask has to be bool here, and flags may come as the numbers 0 and 1",
+        "write `.bool()` first",
+    ),
+    (
+        r"Index tensor must have the same number of dimensions|gather\(\).*[Ii]ndex.*dimensions",
+        "`gather` needs an index with as many dimensions as the tensor",
+        "`index.unsqueeze(-1)` adds one, and `.squeeze(-1)` takes it away afterwards",
+    ),
+    (
+        r"argmax\(\).*(bool|Bool)",
+        "`argmax` doesn't take flags, and it says 0 where none is True",
+        "make them numbers first with `.int()`",
+    ),
+    (
+        r"'bool' object has no attribute|'bool' object is not (subscriptable|iterable)",
+        "a tensor compared with several values by `==` is one False in Python",
+        "compare with each value, or use `torch.isin`",
+    ),
+    (
+        r"cannot assign to field|FrozenInstanceError|can't set attribute",
+        "a frozen dataclass or a NamedTuple can't be changed, so make a new one",
+        "`dataclasses.replace(x, field=value)`, or `x._replace(field=value)` for a NamedTuple",
+    ),
+    (
+        r"Boolean value of Tensor with more than one value",
+        "`if`, `and`, `or`, `min` and `max` of Python ask a whole tensor for one yes or no",
+        "use `torch.where`, `&`, `|` or `torch.minimum`",
+    ),
+    (
+        r"only (one element|a single element) tensors? can be converted|"
+        r"a Tensor with \d+ elements cannot be converted to Scalar|only integer tensors of a single element",
+        "`.item()`, `int()` and `float()` need a tensor with one number, and this one has several",
+        "keep it a tensor, or reduce it first",
+    ),
+    (
+        r"modified by an inplace operation|leaf Variable that requires grad is being used in an in-place|"
+        r"view of a leaf Variable",
+        "a tensor is changed in place, but the gradient still needs what it was",
+        "collect the steps in a list and `torch.stack` them, or use `where` and `masked_fill`",
+    ),
+    (
+        r"does not require grad and does not have a grad_fn",
+        "`backward` was called on a number without a graph, so something has cut it off from the parameters",
+        "look for detach, no_grad, `.item()` and `torch.tensor(...)`",
+    ),
+    (
+        r"backward through the graph a second time",
+        "`backward` runs twice through one graph",
+        "do a new forward pass for each loss, or make one loss of all parts",
+    ),
+    (r"view size is not compatible", "`view` doesn't work on a tensor that isn't contiguous", "use `reshape`"),
+    (
+        r"Expected dtype int64 for index|expected scalar type Long|indices must be (integers|long)|"
+        r"index_select\(\).*(int|long)|Expected .* scalar types: Long",
+        "an index must be int64",
+        "write `.long()`",
+    ),
+    (
+        r"too many values to unpack|not enough values to unpack",
+        "a shape, or an answer, is taken apart into another number of parts than it has",
+        "`...` and negative dimensions work for any number of dimensions",
+    ),
+    (
+        r"Can't call numpy\(\) on Tensor that requires grad",
+        "`.numpy()` doesn't work on a tensor with a gradient",
+        "stay with torch",
+    ),
+    (
+        r"'\w*Output\w*' object has no attribute 'logits'",
+        "this comes from a backbone, `base_model`, which has no head, so it has no logits",
+        "call the whole language model",
+    ),
+    (
+        r"UnboundLocalError|referenced before assignment|not associated with a value",
+        "a name is read on a way through the code on which it was never set",
+        "set it before the loop or the `if`",
+    ),
+    (r"FileExistsError", "it may be there already, from the last time", "allow it with `exist_ok=True`, or replace it"),
+    (
+        r"FileNotFoundError: \[Errno|Parent directory .* does not exist",
+        "the folder, or one above it, isn't there yet",
+        "make it first with `mkdir(parents=True, exist_ok=True)`",
+    ),
+    (
+        r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
+        "a call passes more arguments by position than the function takes",
+        "pass the last ones by name",
+    ),
+    (
+        r"received an invalid combination of arguments",
+        "torch has no form of this call that takes these arguments, so pass the options by name",
+        "for example `dim=1`",
+    ),
+    (
+        r"loading it failed: '\w+'$",
+        "the file has no part of that name, because each part of `_state()` is to be saved whole",
+        "save all of `_state()`",
+    ),
+    (
+        r"too many indices for tensor",
+        "`x[:, i]` counts from the first dimension, so it fails where there is only one",
+        "`x[..., i]` counts from the last",
+    ),
+    (
+        r"selected index k out of range",
+        "`topk` was asked for more entries than there are",
+        "ask for at most the size of that dimension",
+    ),
+    (
+        r"division by zero|float division",
+        "something is divided by a count that may be 0 here",
+        "handle that case first",
+    ),
+    (r"maximum recursion depth", "the function calls itself without end", "perhaps a helper was meant"),
+    (
+        r"missing \d+ required (positional|keyword-only) argument",
+        "a call leaves out an argument that has no default",
+        "compare it with the signature",
+    ),
+    (
+        r"unexpected keyword argument",
+        "a call names an argument that the function doesn't have",
+        "compare it with the signature",
+    ),
+    (
+        r"[Ii]nference tensors? ",
+        "tensors made under `torch.inference_mode` can't be trained on",
+        "use `torch.no_grad` or detach",
+    ),
+    (
+        r"same dtype|but (found|got) (Double|Float)|expected m1 and m2 to have the same dtype|"
+        r"self and.*dtype|must match.*dtype",
+        "two tensors of different dtypes meet",
+        "make new ones with `dtype=x.dtype` or `x.new_zeros(...)`",
+    ),
+)
+"""A pattern of the exception's name and message, what it means for the code, and what to do."""
+SIZES = re.compile(
+    r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)|"
+    r"shape mismatch: value tensor of shape \[(\d+)\].*\[(\d+)\]|mat1 and mat2 shapes"
+)
+BOUNDS = re.compile(
+    r"index (-?\d+) is out of bounds for dimension (-?\d+) with size (\d+)|(?:list|tuple) index out of range"
+)
+UNKNOWN = re.compile(r"name '(\w+)' is not defined")
+NO_ATTRIBUTE = re.compile(r"'(?!NoneType)(\w+)' object has no attribute '(\w+)'")
+WRITTEN_OUT = re.compile(r"""["'](\w+)["']""")
+IMPORTS = {
+    "F": "import torch.nn.functional as F",
+    "np": "import numpy as np",
+    "nn": "from torch import nn",
+    "Tensor": "from torch import Tensor",
+}
+
+
+def names_in(source: str) -> set[str]:
+    """The names that a file's code has: not the words of its texts."""
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except SyntaxError:
+        return set()
+    fields = ("id", "arg", "attr", "name", "asname")
+    return {name for node in nodes for field in fields if isinstance(name := getattr(node, field, None), str)}
+
+
+def cause_of_error(error: StudentError, request: Request, known: set[str]) -> Sign | None:
+    """`known`: the names that the file has."""
+    if error.kind not in ("raised", "backward"):
+        return None
+    said = f"{error.type_name}: {error.message}"
+    for pattern, idea, remedy in CAUSES:
+        if re.search(pattern, said, re.DOTALL):
+            return Sign(Shows.RAISED, (idea, remedy))
+    if re.search(r"KeyError: |not found", said) and error.frames:
+        words = set(re.findall(r"\w+", error.message))
+        if (literal := WRITTEN_OUT.search(error.frames[-1].text)) and literal[1] in words:
+            return Sign(Shows.WRITTEN_OUT, (literal[1],))
+    if found := UNKNOWN.search(said):
+        return _of_name(found[1], known)
+    if (found := NO_ATTRIBUTE.search(said)) and error.frames:
+        close = difflib.get_close_matches(
+            found[2], {*(dir(Tensor) if found[1] == "Tensor" else known)} - {found[2]}, n=1, cutoff=0.75
+        )
+        if close:
+            return Sign(Shows.MISSPELT, (found[1], found[2], close[0]))
+        return Sign(Shows.NO_ATTRIBUTE, (found[1], found[2]))
+    if "NoneType" in said and (names := [name for name, value in request.arguments.items() if value is None]):
+        return Sign(Shows.MAY_BE_NONE, (names[0],))
+    if "NoneType" in said and request.scenario is None:
+        return Sign(Shows.LEFT_OUT)
+    return _of_sizes(said)
+
+
+def _of_name(name: str, known: set[str]) -> Sign:
+    if line := IMPORTS.get(name) or (importlib.util.find_spec(name) and f"import {name}"):
+        return Sign(Shows.NOT_IMPORTED, (name, line))
+    close = difflib.get_close_matches(name, known - {name}, n=1)
+    return Sign(Shows.UNKNOWN_NAME, (name, close[0] if close else ""))
+
+
+def _of_sizes(said: str) -> Sign | None:
+    if found := SIZES.search(said):
+        one, other = (int(size) for size in found.groups()[:2] if size) if found[1] else (0, 0)
+        return Sign(Shows.ONE_ENTRY if found[1] and abs(one - other) == 1 else Shows.DO_NOT_FIT)
+    if found := BOUNDS.search(said):
+        return Sign(Shows.ONE_PAST if found[1] and int(found[1]) == int(found[3]) else Shows.PAST_END)
+    return None

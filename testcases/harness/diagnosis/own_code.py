@@ -1,0 +1,277 @@
+"""One edit of the student's own function, or two, that makes what is wrong right.
+
+It climbs by the share of the numbers that become right, so a first draft with three mistakes is led to one of them. A
+repair is claimed only if every failing test passes with it.
+"""
+
+import ast
+import copy
+import heapq
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from types import CodeType
+from typing import Any
+
+from ..catalog import lesson as read_lesson
+from ..execution import LocalEvaluator, Outcome
+from ..report import same_outcome
+from .code import bare_function, code_in, definitions_in, in_a_class, words_of
+from .edits import Place, places_in
+from .mistakes import SECONDS
+from .parts import share_of_outcome
+from .values import Repair, Seen, Step
+
+MOST_EDITS, MOST_FIRST, MOST_SECOND, MOST_PASSED, MOST_ENDLESS = 300, 5, 50, 3, 3
+"""Edits that are tried, those after which a second is, of how many, the runs of all tests, and those without an end."""
+MOST_WRONG, MOST_RIGHT = 6, 12
+"""Examples that are asked."""
+SHOWN = 60
+UNSAFE = {"os", "shutil", "rmtree", "unlink", "rename", "replace_file", "open", "save", "save_pretrained"}
+"""A function that touches files is not edited: nobody knows which files an edit of it would touch."""
+
+
+class OwnCode:
+    """A student's function in a view of its own.
+
+    Args:
+        given: the reference's function, whose lines above the region stand in the stub.
+
+    Raises:
+        LookupError: it is no plain function that runs, or one that touches files.
+    """
+
+    def __init__(self, subject: LocalEvaluator, lesson: str, exercise: str, given: ast.FunctionDef) -> None:
+        self._evaluator = subject.afresh()
+        self._function = inspect.unwrap(self._evaluator.function(lesson, exercise))
+        source = subject.text(lesson, read_lesson(lesson).file_of(exercise))
+        if not inspect.isfunction(self._function):
+            raise LookupError(exercise)
+        self._code, self.tree = self._function.__code__, bare_function(source, exercise)
+        # Nothing is read off code that does not run.
+        definition: Any = definitions_in(source, exercise)[-1]
+        if self._code.co_firstlineno != min(one.lineno for one in [definition, *definition.decorator_list]):
+            raise LookupError(exercise)
+        if UNSAFE & {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(self.tree)}:
+            raise LookupError(exercise)
+        checks = {ast.unparse(one) for one in given.body}
+        own = [one for one in self.tree.body if ast.unparse(one) not in checks] or self.tree.body
+        self.first_line = own[0].lineno
+        self._endless = 0
+
+    def edits(self, tree: ast.FunctionDef, surplus: Counter[str], only_less: bool, keeps: bool) -> list[Place]:
+        """First those that bring the words nearest to the reference's.
+
+        Args:
+            only_less: none that adds a word.
+            keeps: none that takes an argument away from a call, such as the one that raised TypeError.
+        """
+        found = []
+        for number, (slot, new) in enumerate(places_in(tree)):
+            parent, field, index = slot
+            old = getattr(parent, field) if index is None else getattr(parent, field)[index]
+            if _line_of(old) < self.first_line or (keeps and _drops_argument(old, new)):
+                continue
+            words = _words_between(old, new)
+            if not (only_less and max(words.values(), default=0) > 0):
+                # Of two that are as near, a whole step.
+                left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
+                found.append((left, not isinstance(new, list), number, (slot, new)))
+        return [place for *_, place in heapq.nsmallest(MOST_EDITS, found, key=lambda one: one[:3])]
+
+    @contextmanager
+    def changed(self, code: CodeType) -> Iterator[LocalEvaluator]:
+        """In this block an evaluator of the file with this code."""
+        try:
+            self._function.__code__ = code
+            yield self._evaluator
+        finally:
+            self._function.__code__ = self._code
+
+    def answer(self, code: CodeType, seen: Seen) -> Outcome:
+        with self.changed(code) as evaluator:
+            outcome = evaluator.evaluate(replace(seen[0], seconds=min(seen[0].seconds, SECONDS)))
+        self._endless += outcome.error is not None and outcome.error.kind == "timeout"
+        return outcome
+
+    @property
+    def is_tired(self) -> bool:
+        """Whether too many edits did not end."""
+        return self._endless >= MOST_ENDLESS
+
+    def code_of(self, tree: ast.FunctionDef) -> CodeType | None:
+        with suppress(SyntaxError, ValueError, TypeError, StopIteration):
+            code = code_in(in_a_class(tree), self._function.__name__)
+            return code if code.co_freevars == self._code.co_freevars else None
+        return None
+
+
+@contextmanager
+def _edited(place: Place) -> Iterator[None]:
+    """In this block the tree has the edit in it."""
+    (parent, field, index), new = place
+    held = getattr(parent, field)
+    old = held if index is None else held[index]
+    for one in new if isinstance(new, list) else [new]:
+        like = (old[0] if isinstance(old, list) else old) if old else parent
+        if hasattr(one, "lineno") or not hasattr(like, "lineno"):
+            ast.fix_missing_locations(one)
+        else:
+            ast.fix_missing_locations(ast.copy_location(one, like))
+    if index is None:
+        setattr(parent, field, new)
+    else:
+        held[index] = new
+    try:
+        yield
+    finally:
+        if index is None:
+            setattr(parent, field, old)
+        else:
+            held[index] = old
+
+
+def repaired(
+    own: OwnCode,
+    surplus: Counter[str],
+    failing: Seen,
+    answers: Sequence[Seen],
+    passes: Callable[[LocalEvaluator], bool],
+    most: int,
+) -> Repair | None:
+    """The first edit, or two, with which every test passes; else the one that makes most numbers right.
+
+    Where fewer than two questions are wrong, nearly all agrees by chance: then only what takes something away is tried.
+    """
+    wrong = [failing, *(one for one in answers if not same_outcome(*one[1:]) and one[0] is not failing[0])][:MOST_WRONG]
+    good = [one for one in answers if same_outcome(*one[1:])][:MOST_RIGHT]
+    keeps = failing[2].error is not None and failing[2].error.type_name == "TypeError"
+    search = _Search(own, surplus, wrong, good, passes, len(wrong) < 2, keeps, most)
+    return search.found()
+
+
+class _Search:
+    def __init__(
+        self,
+        own: OwnCode,
+        surplus: Counter[str],
+        wrong: Sequence[Seen],
+        good: Sequence[Seen],
+        passes: Callable[[LocalEvaluator], bool],
+        only_less: bool,
+        keeps: bool,
+        most: int,
+    ) -> None:
+        self.most = most
+        """Edits that may be tried."""
+        self.own, self.surplus, self.wrong, self.good = own, surplus, wrong, good
+        self.passes, self.only_less, self.keeps, self.passed = passes, only_less, keeps, 0
+        self.base = [share_of_outcome(right, mine) for _, right, mine in wrong]
+        self.better: list[tuple[float, int, Place]] = []
+        """Edits that make more numbers right and none wrong, best first."""
+
+    def found(self) -> Repair | None:
+        tree = self.own.tree
+        for number, place in enumerate(self.own.edits(tree, self.surplus, self.only_less, self.keeps)[: self.most]):
+            step = step_of(place)
+            with _edited(place):
+                if self.own.is_tired:
+                    return None
+                if self.is_repair(number, place):
+                    return Repair((step,))
+        self.better.sort(key=lambda one: (-one[0], one[1]))
+        return self.twice(tree) or self.part()
+
+    def is_repair(self, number: int, place: Place | None = None) -> bool:
+        """Whether everything is right with the tree as it is now; if not, whether it is better is kept."""
+        code = self.own.code_of(self.own.tree)
+        if code is None:
+            return False
+        shares = [share_of_outcome(self.wrong[0][1], self.own.answer(code, self.wrong[0]))]
+        if shares[0] <= self.base[0] and shares[0] < 1:
+            return False
+        shares += [share_of_outcome(one[1], self.own.answer(code, one)) for one in self.wrong[1:]]
+        if min(shares) < 1:
+            if place and all(map(float.__ge__, shares, self.base)) and self.is_kept(code):
+                self.better.append((sum(shares) - sum(self.base), number, place))
+            return False
+        if not self.is_kept(code) or self.passed >= MOST_PASSED:
+            return False
+        self.passed += 1
+        with self.own.changed(code) as evaluator:
+            return self.passes(evaluator)
+
+    def is_kept(self, code: CodeType) -> bool:
+        """Whether what is right stays so."""
+        return all(same_outcome(one[1], self.own.answer(code, one)) for one in self.good)
+
+    def twice(self, tree: ast.FunctionDef) -> Repair | None:
+        for _, _, first in self.better[:MOST_FIRST]:
+            step = step_of(first)
+            with _edited(first):
+                for number, second in enumerate(self.own.edits(tree, self.surplus, self.only_less, self.keeps)):
+                    if number == min(MOST_SECOND, self.most // MOST_FIRST) or self.own.is_tired:
+                        break
+                    other = step_of(second)
+                    with _edited(second):
+                        if self.is_repair(number):
+                            return Repair((step, other))
+        return None
+
+    def part(self) -> Repair | None:
+        """The best edit, if it makes a whole question right that has numbers in it."""
+        if self.only_less or not self.better or self.better[0][0] < 1:
+            return None
+        if len(self.better) > 1 and self.better[1][0] == self.better[0][0]:
+            return None  # Nothing tells which of the two it is.
+        return Repair((step_of(self.better[0][2]),), is_all=False)
+
+
+def step_of(place: Place) -> Step:
+    (parent, field, index), new = place
+    held = getattr(parent, field)
+    old = held if index is None else held[index]
+    return step_between(old, new)
+
+
+def step_between(old: Any, new: Any) -> Step:
+    if isinstance(old, list) and isinstance(new, list):
+        first = next((i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one is not other), len(new))
+        gone = old[min(first, len(old) - 1)]
+        moved = new[first : first + 1] if len(new) >= len(old) else []
+        return Step(_line_of(gone), _shown(gone), _shown(moved[0]) if moved else "")
+    return Step(_line_of(old), _shown(old), _shown(new))
+
+
+def _words_between(old: Any, new: Any) -> Counter[str]:
+    """Those that an edit adds, and, below 0, those that it takes away."""
+    olds, news = (one if isinstance(one, list) else [one] for one in (old, new))
+    words = words_of("\n".join(text_of(one) for one in news if one not in olds))
+    words.subtract(words_of("\n".join(text_of(one) for one in olds if one not in news)))
+    return words
+
+
+def _drops_argument(old: Any, new: Any) -> bool:
+    """Whether a call has fewer arguments after an edit."""
+    if not (isinstance(old, ast.Call) and isinstance(new, ast.Call)):
+        return False
+    return len([*new.args, *new.keywords]) < len([*old.args, *old.keywords])
+
+
+def _line_of(node: Any) -> int:
+    node = node[0] if isinstance(node, list) and node else node
+    return next((one.lineno for one in ast.walk(node) if hasattr(one, "lineno")), 0) if node else 0
+
+
+def text_of(node: Any) -> str:
+    """Of a node, or of several, however they are made."""
+    if isinstance(node, list):
+        return "\n".join(map(text_of, node))
+    return ast.unparse(ast.fix_missing_locations(copy.copy(node))) if isinstance(node, ast.AST) else str(node)
+
+
+def _shown(node: Any) -> str:
+    text = text_of(node).partition("\n")[0].replace("`", "'")
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."

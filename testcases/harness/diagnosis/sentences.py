@@ -1,0 +1,291 @@
+"""The words of what a diagnosis finds, and nowhere else: for each the idea, which a failing test says, and the remedy,
+which a hint adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..catalog import lesson as read_lesson
+from ..catalog import section_for
+from ..execution import Request
+from .code import words_of
+from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Shows, Sign, Step, Twice
+
+SENTENCES: dict[Shows, tuple[str, str]] = {
+    Shows.IGNORED: ("`{0}` seems to have no effect on your answer", "find the place where `{0}` is due"),
+    Shows.NEGATED: ("`{0}` goes into your answer with the wrong sign", "look for a minus at `{0}`"),
+    Shows.INVERTED: ("`{0}` is the wrong way round", "what you do where it is False is due where it is True"),
+    Shows.SWAPPED: ("`{0}` and `{1}` have changed places", "swap the two"),
+    Shows.EARLY: ("`{0}` is read one step too far on", "entry t belongs to step t, so look at the slices"),
+    Shows.LATE: ("`{0}` is read one step too far back", "entry t belongs to step t, so look at the slices"),
+    Shows.DETACHED: ("the gradient must flow through `{0}`, and it is cut off there", "look for a detach or no_grad"),
+    Shows.INVERSE: ("`{0}` divides where it should multiply, or the reverse", "look for a `/` at `{0}`"),
+    Shows.SQUARED: ("`{0}` is applied twice", "perhaps a function that you call applies it as well"),
+    Shows.MORE: ("your answer is the one for a `{0}` that is one larger", "look for a `+ 1` or a `<=`"),
+    Shows.LESS: ("your answer is the one for a `{0}` that is one smaller", "look for a `- 1` or a `<`"),
+    Shows.ANSWER_NEGATED: ("the sign of your answer is wrong", "look for a minus that is missing, or one too many"),
+    Shows.ANSWER_HALVED: ("your answer is half of what it should be", "look for a factor 0.5 or 2"),
+    Shows.ANSWER_DOUBLED: ("your answer is twice what it should be", "look for a factor 0.5 or 2"),
+    Shows.ANSWER_DETACHED: (
+        "your numbers are right, but no gradient flows back from them",
+        "look for detach, no_grad, `.item()` and `torch.tensor(...)`",
+    ),
+    Shows.KEPT: (
+        "something is kept from one call to the next, in a global, a default argument, an attribute or a cache",
+        "make it anew in each call",
+    ),
+    Shows.CHANGED: (
+        "your code changes {names} in place, and the caller still needs it",
+        "an operation that ends in `_`, a `+=`, or an assignment to a part does it; `.float()`, `.long()` and `.to()` "
+        "give the same tensor where there's nothing to convert",
+    ),
+    Shows.GRADIENTS_LEFT: (
+        "gradients are left behind in {bare}",
+        "clear them after the step, and after a step that is skipped",
+    ),
+    Shows.NOT_PUT_BACK: ("your code changes something of the caller's and doesn't put it back: {bare}", ""),
+    Shows.UNDUE: ("a gradient flows into {names}, which should be plain data here", "detach it"),
+    Shows.CUT_OFF: (
+        "the gradient into {names} is cut off on its way",
+        "look for detach, no_grad, `.item()` and `torch.tensor(...)`",
+    ),
+    Shows.FLAT: (
+        "no gradient arrives at {names}, because on its way it's multiplied by 0, clamped or rounded",
+        "follow the numbers from {names} to the answer",
+    ),
+    Shows.NAN_IN_GRADIENT: (
+        "NaN is left out of the value only after it was computed, so it's still in the gradient",
+        "select first with `where` or a mask, then compute",
+    ),
+    Shows.NAN_HIDDEN: (
+        "the NaN of a real token has vanished, and it should show in the answer",
+        "nan_to_num, nansum, a comparison (False for NaN) and Python's min and max hide it",
+    ),
+    Shows.SIX_DIGITS: (
+        "your answer agrees to six digits only, so something in it is computed in float32 or is a bit too large",
+        "look for a small number that is added, and for a tensor that is made in another dtype",
+    ),
+    Shows.DEFAULT_DTYPE: (
+        "a new tensor has torch's default dtype, float32, and the answer should keep the precision of the arguments",
+        "pass `dtype=` to zeros, empty, tensor or arange",
+    ),
+    Shows.OTHER_DTYPE: ("the answer has the dtype {0}, and it should be {1}", "convert where the numbers are made"),
+    Shows.CUT_DOWN: (
+        "`.float()` or torch.float32 cuts float64 down, and the answer should keep the precision of its arguments",
+        "leave out the conversion",
+    ),
+    Shows.DIGITS_LOST: (
+        "it's right in float64 but not in float32, because nearly equal numbers are subtracted and digits are lost",
+        "use expm1, log1p or logsumexp",
+    ),
+    Shows.OVERFLOWS: (
+        "exp of a large number is infinite (above 88 in float32)",
+        "subtract the largest first, or use logsumexp, log_softmax or logsigmoid",
+    ),
+    Shows.TIMES_INFINITY: (
+        "0 times infinity or NaN is NaN, and such a number is multiplied by 0 here",
+        "select it away with gather, where or masked_fill instead of multiplying by a mask",
+    ),
+    Shows.WRITTEN_NUMBER: (
+        "your code answers as if `{0}` were {1:g}, whatever it is",
+        "look for a number that is written out",
+    ),
+    Shows.WRITTEN_DEFAULT: ("your code answers as if the default of `{0}` were {1:g}", "compare the signature"),
+    Shows.DIVIDED: ("something is divided by `{0}`, which is 0 here", ""),
+    Shows.FALSY: (
+        "`{0}` = 0 is handled as if it were not given",
+        "`if {0}:` and `{0} or ...` take 0 for no value; compare with None",
+    ),
+    Shows.APART: ("`{0}` = {1:g} is handled apart, and it shouldn't be", ""),
+    Shows.NOT_EXPECTED: ("your code doesn't expect `{0}` = {1:g}", ""),
+    Shows.EMPTY: ("your code doesn't expect an empty `{0}`, which may be", ""),
+    Shows.EXACTLY_0: (
+        "numbers of `{0}` that are exactly 0 are handled apart, and they may be ordinary ones",
+        "look for `!= 0`, `> 0`, `>= 0`, and for `.bool()` of numbers",
+    ),
+    Shows.EQUAL: ("equal numbers of `{0}` are taken for one and the same", "go by their places, not by their values"),
+    Shows.COUNTED: (
+        "something is counted in a dtype that ends too early",
+        "uint8 ends at 255; bfloat16 holds no 257, and float16 no 2,049",
+    ),
+    Shows.A_NUMBER: (
+        "this is a Python number, and no gradient passes through one",
+        "`.item()`, `float()` and Python's arithmetic make one of a tensor",
+    ),
+    Shows.A_TENSOR: ("this is a tensor, and a Python number is due", "`.item()` makes one"),
+    Shows.REAL_ALONE: (
+        "only the real tokens come back, one after another",
+        "put each back in its place with masked_scatter or where",
+    ),
+    Shows.SIZE_1_LEFT: ("a dimension of size 1 is left", "`squeeze` it, or reduce without `keepdim`"),
+    Shows.EVERY_INDEX: ("`x[..., index]` takes every index at every place", "`gather` takes to each place its own"),
+    Shows.LEFT_AT_END: (
+        "a dimension is left at the end",
+        "sum over it, average over it, or pick from it with `gather`",
+    ),
+    Shows.REDUCED: ("one dimension too many is reduced", "pass `dim=`"),
+    Shows.NONE_AT_ALL: ("there is no {0} at all, so a slice must be empty", "print the bounds of the slice"),
+    Shows.ONE_OF_MANY: ("there is one {0}, and {1} are due", "look for a sum, or for an index that picks one"),
+    Shows.AS_MANY_AS: ("there are as many {0}s as `{1}` has, so a slice seems to be missing", ""),
+    Shows.ONE_TOO_MANY: ("there is one {0} too many, so a slice or a loop is off by one", ""),
+    Shows.ONE_TOO_FEW: ("there is one {0} too few, so a slice or a loop is off by one", ""),
+    Shows.OTHER_KEY: ("the answer has a key `{0}`, and it should be `{1}`", ""),
+    Shows.NO_KEY: ("the answer has no `{0}`", ""),
+    Shows.UNUSED: ("`{0}` changes nothing in your answer", "look for the place where it should enter"),
+    Shows.PADDING_ENTERS: (
+        "padding enters, because what stands where `{0}` is False changes your answer",
+        "select the real tokens first, then compute",
+    ),
+    Shows.MUST_BE_0: ("{0} should be 0 where `{1}` is False, and it isn't", ""),
+    Shows.ROWS_MEET: (
+        "the rows run into each other, because other numbers in row {0} change row {1} of your answer as well",
+        "look for a sum, a mean or a maximum without `dim=`",
+    ),
+    Shows.OPPOSITE: ("your answer has the opposite sign everywhere", "look for a minus that is missing"),
+    Shows.MUST_RISE: (
+        "with a larger `{0}` your answer falls, and it should rise",
+        "look for a sign or a quotient that is the wrong way round",
+    ),
+    Shows.MUST_FALL: (
+        "with a larger `{0}` your answer rises, and it should fall",
+        "look for a sign or a quotient that is the wrong way round",
+    ),
+    Shows.RAISED: ("{0}", "{1}"),
+    Shows.NOT_IMPORTED: ("your file doesn't import `{0}`", "write `{1}` at its top"),
+    Shows.UNKNOWN_NAME: ("your file has no `{0}`", "look for a typo or a missing import"),
+    Shows.NO_ATTRIBUTE: ("a value of type {0} has no `{1}`", "perhaps the value isn't what you expect, so print it"),
+    Shows.MISSPELT: ("a value of type {0} has no `{1}`, but it has `{2}`", ""),
+    Shows.MAY_BE_NONE: ("`{0}` may be None, which stands for something of its own", "the docstring says for what"),
+    Shows.LEFT_OUT: (
+        "something is None here, such as an optional argument or the answer of a function without `return`",
+        "print what you use in this line",
+    ),
+    Shows.ONE_ENTRY: ("two tensors differ by one entry", "one of them is to be sliced, `[..., :-1]` or `[..., 1:]`"),
+    Shows.DO_NOT_FIT: (
+        "two tensors don't fit together",
+        "print their shapes; `unsqueeze` puts a dimension where one is missing",
+    ),
+    Shows.ONE_PAST: ("an index runs one past the end", "indices end at size - 1; perhaps `t + 1` is read at the end"),
+    Shows.PAST_END: ("an index runs past the end", "print it beside the size"),
+    Shows.WRITTEN_OUT: ('"{0}" is written out in this line, and nothing here has that name', "take what is given"),
+}
+
+
+def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
+    """What a failing test says: the idea, in two sentences at most."""
+    lines = [_of_twice(diagnosis.twice)] if diagnosis.twice else []
+    place = f"in `{diagnosis.inside}`, which `{exercise}` calls, " if diagnosis.inside else ""
+    signs = [one for one in diagnosis.causes if isinstance(one, Sign)]
+    step = next((one.steps[0] for one in diagnosis.causes if isinstance(one, Repair)), None)
+    if diagnosis.inside and not diagnosis.causes:
+        return [*lines, f"`{diagnosis.inside}`, which `{exercise}` calls, isn't right yet. Fix it first."]
+    for cause in diagnosis.causes:
+        if isinstance(cause, Repair) and signs:
+            continue
+        ideas = [*_ideas(cause)]
+        several = isinstance(cause, Named | Repair) and not cause.is_all
+        for idea in ideas:
+            head = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
+            lines.append(f"{'And:' if len(lines) > bool(diagnosis.twice) else head} {place}{idea.rstrip('.')}.")
+        if isinstance(cause, Sign) and step:
+            lines[-1] += f" See line {step.line}."
+    return lines
+
+
+HEAD = "Likely cause:"
+KEPT = f"{HEAD} {SENTENCES[Shows.KEPT][0]}."
+
+
+def remedies_of(diagnosis: Diagnosis) -> list[str]:
+    """What a hint adds: what to do about each cause."""
+    found = [remedy for cause in diagnosis.causes for remedy in _remedies(cause) if remedy]
+    return [f"{one[:1].upper()}{one[1:]}." for one in found]
+
+
+def advice_of(diagnosis: Diagnosis, asked: Request, said: Sequence[str] = ()) -> list[str]:
+    """What to read, where the report has `said` this, and how to ask for a hint."""
+    listed = diagnosis.listed
+    heading = listed.read if listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
+    return [
+        f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
+        f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
+    ]
+
+
+def _of_twice(twice: Twice) -> str:
+    *first, last = map(str, twice.lines)
+    many = "twice" if len(twice.lines) == 2 else f"{len(twice.lines)} times"
+    return (
+        f"Your file defines `{twice.name}` {many}, in lines {', '.join(first)} and {last}. "
+        "Python runs the last one, so that's the one we tested."
+    )
+
+
+def _ideas(cause: Cause) -> list[str]:
+    if isinstance(cause, Named):
+        return [_of_mistake(one)[0] for one in cause.mistakes]
+    if isinstance(cause, Sign):
+        return [_of_sign(cause)[0]]
+    if isinstance(cause, Invariant):
+        return [cause.text]
+    return [_of_repair(cause)]
+
+
+def _remedies(cause: Cause) -> list[str]:
+    if isinstance(cause, Named):
+        return [_of_mistake(one)[1] for one in cause.mistakes]
+    if isinstance(cause, Sign):
+        return [_of_sign(cause)[1]]
+    if isinstance(cause, Repair):
+        return [
+            f"in line {one.line}, write `{one.new}` instead of `{one.old}`"
+            if one.new
+            else f"leave out `{one.old}` in line {one.line}"
+            for one in cause.steps
+        ]
+    return []
+
+
+def _of_mistake(mistake: Mistake) -> tuple[str, str]:
+    """A named one has its remedy behind its last semicolon."""
+    if mistake.sign:
+        return _of_sign(mistake.sign)
+    idea, _, remedy = (mistake.wrong.why if mistake.wrong else "").partition("; ")
+    return idea.rstrip("."), remedy.rstrip(".")
+
+
+def _of_sign(sign: Sign) -> tuple[str, str]:
+    names = [f"`{one}`" for one in sign.about]
+    words = {"names": " and ".join(names), "bare": ", ".join(map(str, sign.about))}
+    idea, remedy = (one.format(*sign.about, **words) for one in SENTENCES[sign.shows])
+    if sign.shows is Shows.UNKNOWN_NAME and sign.about[1]:
+        return f"{idea}, but it has `{sign.about[1]}`", remedy
+    if sign.shows is Shows.MUST_BE_0:
+        name = f"`{sign.about[0]}`" if sign.about[0] else "your answer"
+        return f"{name}{idea.removeprefix(str(sign.about[0]))}", remedy
+    return idea, remedy
+
+
+def _of_repair(repair: Repair) -> str:
+    first, *more = repair.steps
+    if not repair.is_all:
+        return f"line {first.line}, `{first.old}`, isn't right yet{_wrong_words(first)}"
+    if more:
+        places = " and ".join(f"line {one.line}, `{one.old}`" for one in repair.steps)
+        return f"two places aren't right yet, {places}. With a change in each, every test passes"
+    place = f"line {first.line}, `{first.old}`, isn't right yet{_wrong_words(first)}"
+    return f"{place}. With one change there, every test passes"
+
+
+def _wrong_words(step: Step) -> str:
+    """What is too much there, if that is a word or two."""
+    gone = words_of(step.old) - words_of(step.new)
+    come = words_of(step.new) - words_of(step.old)
+    words = [*gone]
+    if not words and come:
+        return ", because something is missing there"
+    if not 0 < len(words) <= 2 or not step.new or words_of(step.old).total() <= len(words):
+        return ""
+    said = " and ".join(f"`{word}`" for word in words)
+    return f": look at {said}" if come else f": {said} {'is' if len(words) == 1 else 'are'} too much"

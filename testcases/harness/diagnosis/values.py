@@ -1,0 +1,160 @@
+"""What a diagnosis finds, as values: they are compared as such, and only `sentences` makes words of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from ..execution import Outcome, Request
+from ..oracle import WrongAnswer
+
+Seen = tuple[Request, Outcome, Outcome]
+"""A question, the right answer, and the student's."""
+Ask = Callable[[Request], tuple[Outcome, Outcome]]
+"""The right answer to another question, and the student's."""
+CHEAP = 5.0
+"""Seconds that a question is given unless it trains; only what is as cheap is asked again, or in other forms."""
+
+
+class Kind(Enum):
+    """What a part of an answer is."""
+
+    VALUE = auto()
+    SLOPE = auto()
+    EFFECT = auto()
+    """An exception, and what else a call did."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an answer, such as `values`, or the gradient by `rewards`."""
+
+    kind: Kind
+    name: str
+
+    @property
+    def is_slope(self) -> bool:
+        """A scenario has gradients among its values, under such names."""
+        return self.kind is Kind.SLOPE or self.name.endswith("_gradient")
+
+    def holds(self, part: Part) -> bool:
+        """Whether it is this one, or, of a whole value, one of its parts."""
+        return self.kind is part.kind and self.name in ("", part.name)
+
+
+class Shows(Enum):
+    """What is wrong with the code, as an answer shows it: `sentences.SENTENCES` has the words of each."""
+
+    # The mistakes that are made of every exercise.
+    IGNORED, NEGATED, INVERTED, SWAPPED, EARLY, LATE, DETACHED = (auto() for _ in range(7))
+    INVERSE, SQUARED, MORE, LESS = (auto() for _ in range(4))
+    ANSWER_NEGATED, ANSWER_HALVED, ANSWER_DOUBLED, ANSWER_DETACHED = (auto() for _ in range(4))
+
+    # What a call changes, keeps or leaves behind.
+    KEPT, CHANGED, GRADIENTS_LEFT, NOT_PUT_BACK = (auto() for _ in range(4))
+
+    # Where a gradient or a NaN is lost, and what the numbers are made of.
+    UNDUE, CUT_OFF, FLAT, NAN_IN_GRADIENT, NAN_HIDDEN = (auto() for _ in range(5))
+    SIX_DIGITS, DEFAULT_DTYPE, OTHER_DTYPE, CUT_DOWN, DIGITS_LOST = (auto() for _ in range(5))
+    OVERFLOWS, TIMES_INFINITY = (auto() for _ in range(2))
+
+    # What is wrong for one number only.
+    WRITTEN_NUMBER, WRITTEN_DEFAULT, DIVIDED, FALSY, APART, NOT_EXPECTED, EMPTY = (auto() for _ in range(7))
+    EXACTLY_0, EQUAL, COUNTED = (auto() for _ in range(3))
+
+    # Type and shape.
+    A_NUMBER, A_TENSOR, REAL_ALONE, SIZE_1_LEFT, EVERY_INDEX, LEFT_AT_END, REDUCED = (auto() for _ in range(7))
+    NONE_AT_ALL, ONE_OF_MANY, AS_MANY_AS, ONE_TOO_MANY, ONE_TOO_FEW, OTHER_KEY, NO_KEY = (auto() for _ in range(7))
+
+    # What an answer depends on, and must or must not.
+    UNUSED, PADDING_ENTERS, MUST_BE_0, ROWS_MEET, OPPOSITE, MUST_RISE, MUST_FALL = (auto() for _ in range(7))
+
+    # What an exception says.
+    RAISED, NOT_IMPORTED, UNKNOWN_NAME, NO_ATTRIBUTE, MISSPELT, MAY_BE_NONE, LEFT_OUT = (auto() for _ in range(7))
+    ONE_ENTRY, DO_NOT_FIT, ONE_PAST, PAST_END, WRITTEN_OUT = (auto() for _ in range(5))
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One of these, and what it is said of."""
+
+    shows: Shows
+    about: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Mistake:
+    """One thing that may be wrong with an exercise: named by the lesson, or one that is made of every exercise."""
+
+    change: Callable[[str], str] | None
+    """Of the reference's region; None where another file, or a function in place of the exercise, has it."""
+    wrong: WrongAnswer | None = None
+    sign: Sign | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """Mistakes that give the answer, or (not `is_all`) a part of what is wrong."""
+
+    mistakes: tuple[Mistake, ...]
+    is_all: bool = True
+
+
+@dataclass(frozen=True)
+class Step:
+    """A place of the student's own code, and what is to stand there."""
+
+    line: int
+    old: str
+    new: str
+    """Empty where the place is to go."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Changes of the student's own code, with which every failing question is right; or, not `is_all`, some are."""
+
+    steps: tuple[Step, ...]
+    is_all: bool = True
+
+
+@dataclass(frozen=True)
+class Invariant:
+    """What a right repair of a suspect keeps, and this one breaks: said where no cause is known."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Twice:
+    """A file defines a function more than once, and the last one counts."""
+
+    name: str
+    lines: tuple[int, ...]
+
+
+Cause = Named | Repair | Sign | Invariant
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why an answer is wrong, as far as that is known."""
+
+    causes: tuple[Cause, ...] = ()
+    inside: str = ""
+    """The exercise that this one calls and that is at fault; empty where it is this one itself."""
+    twice: Twice | None = None
+    """Said first: who reads the other definition does not understand the rest."""
+
+    @property
+    def listed(self) -> WrongAnswer | None:
+        """The named mistake that alone gives all that is wrong."""
+        alone = (one.mistakes[0].wrong for one in self.causes if isinstance(one, Named) and len(one.mistakes) == 1)
+        return next(alone, None)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether it is known what gives this answer."""
+        return any(isinstance(one, Named | Repair) for one in self.causes)
