@@ -46,9 +46,19 @@ def course(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on it, and beside it, as `called`, what it called."""
+    """A run on a course without the exercises that take no part, and beside it, as `called`, what it called."""
     folder = tmp_path_factory.mktemp("own")
-    done = demo(students.course_copy(folder), folder / "out", str(folder / "called"))
+    course = students.course_copy(folder)
+    for number, names in stack.LEFT_OUT.items():
+        for path in SOLUTIONS.glob(f"lesson{number:02d}_*/*.py"):
+            lines = path.read_text("utf-8").splitlines()
+            for one in reversed(regions(path)):
+                if one.exercise in names:
+                    indent = lines[one.first].partition("#")[0]
+                    raises = f'{indent}raise NotImplementedError("lesson{number:02d}: {one.exercise}")'
+                    lines[one.first : one.last + 1] = [raises]
+            (course / "tutorial" / path.relative_to(SOLUTIONS)).write_text("\n".join(lines) + "\n", "utf-8")
+    done = demo(course, folder / "out", str(folder / "called"))
     assert done.returncode == 0, done.stderr
     return folder / "out"
 
@@ -106,6 +116,7 @@ def test_the_demo_waits_for_just_the_exercises_that_it_calls(own: Path) -> None:
     for number in stack.LESSONS:
         lesson = read_lesson(str(number))
         left_out = {name for name in lesson.exercises if (lesson.name, name) not in used}
+        left_out -= {"PPOTrainer.load_checkpoint"}  # with RESUME=1
         assert left_out == set(stack.LEFT_OUT.get(number, ())), lesson.name
 
 
