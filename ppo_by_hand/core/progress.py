@@ -1,38 +1,11 @@
-"""What is shown beside a run: functions called after each update, what transformers would print, and to whom."""
+"""What is printed beside a run: what transformers would say of it, and to whom."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-from .rows import takes
-
-OnUpdate = Callable[[Any], object]
-
-
-def in_turn(on_update: OnUpdate | Sequence[OnUpdate] | None) -> OnUpdate | None:
-    """One function in the place of several.
-
-    Raises:
-        ValueError: one of them is no function.
-    """
-    if on_update is None:
-        return None
-    several: Sequence[OnUpdate] = on_update if isinstance(on_update, Sequence) else [on_update]
-    for one in several:
-        if not callable(one) or not takes(one, 1):
-            raise ValueError(f"expected on_update to be a function of the trainer, or a list of them, got {one!r}")
-    if len(several) == 1:
-        return several[0]
-
-    def each(trainer: Any) -> None:
-        for one in several:
-            one(trainer)
-
-    return each
 
 
 def quiet() -> None:

@@ -48,7 +48,6 @@ from ppo_by_hand.core.metrics import merged as _merge
 from ppo_by_hand.core.metrics import rollout_metrics, sampler_metrics
 from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.processes import check_configuration
-from ppo_by_hand.core.progress import in_turn
 from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, encode_prompts, tokenize
 from ppo_by_hand.core.rows import columns_for
 from ppo_by_hand.core.run_log import RunLog
@@ -345,16 +344,14 @@ class PPOTrainer:
         # endregion
 
     def train(
-        self,
-        prompts: Sequence[Prompt],
-        on_update: Callable[[PPOTrainer], object] | Sequence[Callable[[PPOTrainer], object]] | None = None,
+        self, prompts: Sequence[Prompt], on_update: Callable[[PPOTrainer], object] | None = None
     ) -> list[dict[str, float]]:
         """Run the updates that are left of `config.num_updates`, drawing prompts without replacement.
 
         Args:
             prompts: all prompts of the run; each is used once before any comes again, also within one batch. Columns
                 of rows go to a reward function that names them.
-            on_update: called with the trainer after each update, to evaluate or to save a checkpoint; or several.
+            on_update: called with the trainer after each update, to evaluate or to save a checkpoint.
 
         Returns:
             `history`, or a copy: the metrics of every update so far. `history` is kept when the run is interrupted.
@@ -364,7 +361,8 @@ class PPOTrainer:
             DivergedError: a live check found that nothing more can be learned, or one of `config.stop_on` failed;
                 `on_update` is not called for it.
         """
-        prompts, on_update = self._taken(prompts), in_turn(on_update)
+        check_functions(on_update=on_update)
+        prompts = self._taken(prompts)
         # region solution
         left = range(self.updates_done, self.config.num_updates)
         progress = tqdm(left, desc="ppo", unit="update", disable=None if self.accelerator.is_main_process else True)

@@ -1,7 +1,5 @@
 """Parts of one's own in the trainer: an optimizer, a schedule, rows, callbacks."""
 
-from dataclasses import replace
-
 import numpy
 import pytest
 import torch
@@ -241,15 +239,3 @@ def test_a_critic_starts_from_a_classifier_as_a_copy():
             PPOTrainer(PolicyAndValue(plain.policy, classifier), TokenSum(), plain.ref_model, plain.config)
     with pytest.raises(ValueError, match="expected a sequence classifier whose head is one linear layer"):
         ValueModel.from_classifier(small_trainer().policy)
-
-
-def test_several_functions_are_called_after_each_update():
-    calls: list[tuple[str, int]] = []
-    run = small_trainer()
-    run.train(PROMPTS, [lambda one: calls.append(("a", one.updates_done)), lambda one: calls.append(("b", 0))])
-    assert calls[:2] == [("a", 1), ("b", 0)] and len(calls) == 2 * run.updates_done
-    with pytest.raises(
-        ValueError, match="expected on_update to be a function of the trainer, or a list of them, got 5"
-    ):
-        small_trainer().train(PROMPTS, [5])
-    assert replace(run.config) == run.config

@@ -227,7 +227,7 @@ SAMPLER = "expected a sampler of (policy, input_ids, attention_mask, max_new_tok
 
 def test_what_a_run_would_call_only_later_is_refused_before_it():
     trainer = small_trainer()
-    refused(lambda: trainer.train(PROMPTS, lambda: None), "expected on_update to be a function of the trainer")
+    refused(lambda: trainer.train(PROMPTS, lambda: None), "expected on_update to be a function with an argument")
     parts = (trainer.model, lambda prompts, responses, answer: answer, trainer.ref_model, trainer.config)
     needs = PPOTrainer(*parts, hub.tokenizer())
     refused(lambda: needs.train(PROMPTS), "expected each prompt to have the column 'answer', which the reward function")
