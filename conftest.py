@@ -22,6 +22,7 @@ from testcases.harness.catalog import (  # noqa: E402
     ROOT,
     TESTCASES,
     TUTORIAL,
+    case_of,
     entries,
     entry_of,
     function_of,
@@ -51,8 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in lesson_names():
         config.addinivalue_line("markers", f"{read_lesson(name).short}: the suite of {name}")
     config.addinivalue_line("markers", "points(number): what a test is worth, if it is not 1")
-    for kind in KINDS:
-        config.addinivalue_line("markers", f"{kind}: the files {kind}*_test.py of every lesson")
+    for kind, about in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {about}")
     subject = config.getoption("--subject")
     if subject != "solutions" and not _folder(subject).is_dir():
         raise pytest.UsageError(f"--subject: there is no folder {subject!r}")
@@ -61,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore")
         warnings.simplefilter("ignore")
     config.args = list(dict.fromkeys(suite for arg in config.args for suite in _suites_of(config, arg)))
+    if any(str(TESTCASES / name) in config.args for name in lesson_names()):
+        config.args.append(str(TESTCASES / "contract_test.py"))  # it asks the lessons whose folders are asked for
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
     stops = Stops(config)
@@ -106,6 +109,8 @@ def _suites_of(config: pytest.Config, arg: str) -> list[str]:
     """What to run for an argument of pytest: for a lesson's folder or file in `tutorial/`, the lesson's suite; a file
     of the student's own tests is itself one."""
     path = (config.invocation_params.dir / arg).resolve()
+    if path.parent == TESTCASES and path.name in lesson_names():
+        return [str(path)]
     if not path.is_relative_to(TUTORIAL) or own_tests.is_own_tests(path):
         return [arg]
     inside = path.relative_to(TUTORIAL).parts[:1]
@@ -141,8 +146,11 @@ class _Run:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             if lesson := lesson_of(item.nodeid):
+                entry = entry_of(item.nodeid)
                 item.add_marker(read_lesson(lesson).short)
-                item.add_marker(item.path.name.partition("_")[0])
+                item.add_marker("basic" if entry and entry.is_basic else "advanced")
+        # A lesson without a table: pytest makes a test of an empty list, and skips it.
+        items[:] = [item for item in items if "[NOTSET" not in item.name]
         # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
@@ -289,10 +297,10 @@ class _Run:
         if entry_of(report.nodeid) is None or (report.when != "call" and not report.failed):
             return
         verdict = verdict_of(report)
-        function, _, parameters = report.nodeid.partition("[")
+        function, case = function_of(report.nodeid), case_of(report.nodeid)
         result = verdict.result or Result("passed" if report.passed else "failed")
-        self.results.setdefault(function_of(function), {})[parameters.rstrip("]")] = result
-        self.answered.setdefault(function_of(function), []).append(verdict.answered)
+        self.results.setdefault(function, {})[case] = result
+        self.answered.setdefault(function, []).append(verdict.answered)
 
     def _note_skipped(self, report: Any) -> None:
         """A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own."""

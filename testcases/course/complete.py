@@ -34,7 +34,7 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
     if not any(entry.is_basic for entry in tests):
         yield f"a test in {here}/basic_test.py"
     if all(entry.is_basic for entry in tests):
-        yield f"agreement with the reference: {here}/contract_test.py"
+        yield f"agreement with the reference: {here}/contract.py"
     if not examples(lesson, exercise):
         yield f"an example in {here}/{'examples' if exists(f'testcases.{lesson}.examples') else 'answers'}.py"
     rights = 4 if read_lesson(lesson).number <= 6 else 2

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         KINDS,
         REFUSALS,
         Entry,
+        case_of,
         entries,
         entry_of,
         function_of,

@@ -14,9 +14,9 @@ from . import handles as handles  # So `tutorial` is what suites see.
 from .lessons import TESTCASES, lesson_names
 from .lessons import lesson as read_lesson
 
-KINDS = ("basic", "advanced", "contract")
+KINDS = {"basic": "the formula alone", "advanced": "what makes it safe, and what always holds"}
 CONTRACT = "contract_test"
-# What the names of the tests end in that `contract_tests` makes.
+# What the names of the tests end in that contract_test.py makes of a lesson's tables.
 AGREEMENT, DEFAULTS = "_agrees_with_the_reference", "_keeps_its_defaults"
 FLOAT32, REFUSALS = "_keeps_float32", "_refuses_bad_arguments"
 
@@ -72,41 +72,39 @@ def manifest() -> Mapping[str, Entry]:
 def _by_node(lesson: str) -> Mapping[str, Entry]:
     """Node -> entry of one lesson, exercise by exercise, the basic suite first."""
     order = read_lesson(lesson).exercises
-    entries = [entry for suite in suites(lesson) for entry in _entries_of(lesson, suite)]
+    entries = [*(entry for suite in suites(lesson) for entry in _entries_of(lesson, suite)), *made_tests(lesson)]
     return {entry.node: entry for entry in sorted(entries, key=lambda entry: order.index(entry.exercise))}
 
 
 def suites(lesson: str) -> list[str]:
     """The modules of a lesson's suites, basic ones first: "basic_test", or "basic_sampling_test" where it is long."""
-    return [path.stem for kind in KINDS for path in sorted((TESTCASES / lesson).glob(f"{kind}*_test.py"))]
+    kinds = ("basic", "advanced")
+    return [path.stem for kind in kinds for path in sorted((TESTCASES / lesson).glob(f"{kind}*_test.py"))]
 
 
 def _entries_of(lesson: str, suite: str) -> Iterator[Entry]:
-    if suite == CONTRACT:
-        yield from made_tests(lesson)
-        return
     for node in _body(lesson, suite):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield Entry(lesson, exercise_of(lesson, node.name), f"{suite}.py::{node.name}", _worth_of(node))
 
 
-def _body(lesson: str, suite: str) -> list[ast.stmt]:
-    return ast.parse((TESTCASES / lesson / f"{suite}.py").read_text("utf-8")).body
+def _body(lesson: str, module: str) -> list[ast.stmt]:
+    return ast.parse((TESTCASES / lesson / f"{module}.py").read_text("utf-8")).body
 
 
 @cache
 def made_tests(lesson: str) -> tuple[Entry, ...]:
-    """The tests that `contract_tests` makes of its call in a lesson's contract_test.py, where no suite has its own."""
-    calls = [node.value for node in _body(lesson, CONTRACT) if isinstance(node, ast.Expr)]
-    (asked,) = [node for node in calls if isinstance(node, ast.Call) and ast.unparse(node.func) == "contract_tests"]
-    given = {keyword.arg: keyword.value for keyword in asked.keywords}
+    """What contract_test.py asks of a lesson, by its contract.py, where no suite has such a test of its own."""
+    tables = {
+        ast.unparse(node.targets[0]): node.value for node in _body(lesson, "contract") if isinstance(node, ast.Assign)
+    }
     wanted = [(exercise, AGREEMENT) for exercise in read_lesson(lesson).exercises]
-    for keyword, ending in (("defaults", DEFAULTS), ("float32", FLOAT32), ("refusals", REFUSALS)):
-        wanted += [(exercise, ending) for exercise in _exercises_in(given.get(keyword))]
-    unusual = given.get("agreement", ast.Dict([], []))
+    for table, ending in (("DEFAULTS", DEFAULTS), ("FLOAT32", FLOAT32), ("REFUSALS", REFUSALS)):
+        wanted += [(exercise, ending) for exercise in _exercises_in(tables.get(table))]
+    unusual = tables.get("AGREEMENT", ast.Dict([], []))
     assert isinstance(unusual, ast.Dict)
     points = dict(zip(_exercises_in(unusual), map(ast.literal_eval, unusual.values), strict=True))
-    written = {entry.function for suite in suites(lesson) if suite != CONTRACT for entry in _entries_of(lesson, suite)}
+    written = {entry.function for suite in suites(lesson) for entry in _entries_of(lesson, suite)}
     made = []
     for exercise, ending in wanted:
         test = f"test_{_test_names(exercise)[-1]}{ending}"
@@ -170,5 +168,22 @@ def lesson_of(nodeid: str) -> str | None:
 
 
 def function_of(nodeid: str) -> str:
-    """ "testcases/lesson04_gae/basic_test.py::test_x[a]" -> "lesson04_gae/basic_test.py::test_x"."""
-    return nodeid.partition("[")[0].replace("\\", "/").rpartition("testcases/")[2]
+    """ "testcases/lesson04_gae/basic_test.py::test_x[a]" -> "lesson04_gae/basic_test.py::test_x", and
+    "testcases/contract_test.py::test_x[lesson04-compute_gae-a]" -> "lesson04_gae/contract_test.py::test_compute_gae_x".
+    """
+    return _parts_of(nodeid)[0]
+
+
+def case_of(nodeid: str) -> str:
+    """The parameters of a node id, as one text: "a"."""
+    return _parts_of(nodeid)[1]
+
+
+def _parts_of(nodeid: str) -> tuple[str, str]:
+    path, _, parameters = nodeid.partition("[")
+    path, parameters = path.replace("\\", "/").rpartition("testcases/")[2], parameters.rpartition("]")[0]
+    if path.startswith(f"{CONTRACT}.py::") and parameters:
+        lesson, exercise, case = [*parameters.split("-", 2), ""][:3]
+        test = f"test_{_test_names(exercise)[-1]}{path.partition('::test')[2]}"
+        return f"{read_lesson(lesson).name}/{CONTRACT}.py::{test}", case
+    return path, parameters

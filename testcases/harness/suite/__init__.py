@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         value_and_gradients,
     )
     from .checks import Answer, as_argument, as_tensor, call, reference, request
-    from .generated_tests import contract_tests
     from .memo import Remembering, Sparing, packed
+    from .metamorphic import check_families
     from .mutation_check import mutants, recorded, survivors, version
     from .questions import hard, if_right, plain
     from .runner import Case, cases, cases_of, keep_what_is_loaded, named_cases, points_of

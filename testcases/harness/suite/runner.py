@@ -55,7 +55,8 @@ def cases(lesson: str) -> tuple[Case, ...]:
             if test.startswith("test_") and inspect.isfunction(function):
                 entry = by_node[f"{lesson}/{name}.py::{test}"]
                 collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
-    return tuple(collected)
+    made = importlib.import_module("testcases.contract_test").cases(lesson)
+    return (*collected, *(Case(*one) for one in made))
 
 
 def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:

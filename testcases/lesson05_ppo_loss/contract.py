@@ -1,10 +1,9 @@
-"""Lesson 5: the tests that are the same for every exercise; the engine makes them."""
+"""Lesson 5: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
 import math
 
 import torch
 
-from testcases.harness.suite import contract_tests
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,
@@ -52,29 +51,26 @@ BAD_NUMBERS = {
     "target-below-0": ({"target_kl": -1.0}, ["target_kl"]),
 }
 
-contract_tests(
-    globals(),
-    agreement={
-        clipped_objective: 1,
-        compute_ppo_loss: 1,
-        compute_value_loss: 1,
-        combine_losses: 1,
-        ppo_statistics: 1,
-        compute_kl_penalty_loss: 1,
-        update_beta: 1,
-    },
-    defaults=[clipped_objective, compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics],
-    float32=[compute_ppo_loss, compute_value_loss, combine_losses, compute_kl_penalty_loss],
-    refusals={
-        clipped_objective: (
-            {"ratio": [1.0, 2.0], "advantages": [1.0, 2.0]},
-            BAD_EPSILON | {"would-broadcast": ({"advantages": [1.0]}, ["advantages (1,)"])},
-        ),
-        compute_ppo_loss: (POLICY, BAD_TERMS | BAD_EPSILON),
-        compute_value_loss: (VALUES, BAD_VALUES | BAD_EPSILON),
-        combine_losses: (SCALARS, BAD_SCALARS),
-        ppo_statistics: (POLICY, BAD_TERMS | BAD_EPSILON),
-        compute_kl_penalty_loss: ({**POLICY, "beta": 1.0}, BAD_TERMS | {"beta-below-0": ({"beta": -0.1}, ["beta"])}),
-        update_beta: ({"beta": 0.5, "kl": 1.0, "target_kl": 1.0}, BAD_NUMBERS),
-    },
-)
+AGREEMENT = {
+    clipped_objective: 1,
+    compute_ppo_loss: 1,
+    compute_value_loss: 1,
+    combine_losses: 1,
+    ppo_statistics: 1,
+    compute_kl_penalty_loss: 1,
+    update_beta: 1,
+}
+DEFAULTS = [clipped_objective, compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics]
+FLOAT32 = [compute_ppo_loss, compute_value_loss, combine_losses, compute_kl_penalty_loss]
+REFUSALS = {
+    clipped_objective: (
+        {"ratio": [1.0, 2.0], "advantages": [1.0, 2.0]},
+        BAD_EPSILON | {"would-broadcast": ({"advantages": [1.0]}, ["advantages (1,)"])},
+    ),
+    compute_ppo_loss: (POLICY, BAD_TERMS | BAD_EPSILON),
+    compute_value_loss: (VALUES, BAD_VALUES | BAD_EPSILON),
+    combine_losses: (SCALARS, BAD_SCALARS),
+    ppo_statistics: (POLICY, BAD_TERMS | BAD_EPSILON),
+    compute_kl_penalty_loss: ({**POLICY, "beta": 1.0}, BAD_TERMS | {"beta-below-0": ({"beta": -0.1}, ["beta"])}),
+    update_beta: ({"beta": 0.5, "kl": 1.0, "target_kl": 1.0}, BAD_NUMBERS),
+}

@@ -1,7 +1,6 @@
-"""Lesson 7: the tests that are the same for every exercise; the engine makes them."""
+"""Lesson 7: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
 from testcases.harness import scenario
-from testcases.harness.suite import contract_tests
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -26,13 +25,10 @@ BAD_RESPONSE = {
     "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
 }
 
-contract_tests(
-    globals(),
-    agreement={critic_from_reward_model: 1, freeze: 1, make_reference: 1, PolicyAndValue.response_values: 1},
-    refusals={
-        scenario("value_model", of=ValueModel.forward): (TEXT, BAD_TEXT),
-        scenario("actor_critic", of=PolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
-        scenario("values_alone", of=PolicyAndValue.response_values): (RESPONSE, BAD_RESPONSE),
-        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
-    },
-)
+AGREEMENT = {critic_from_reward_model: 1, freeze: 1, make_reference: 1, PolicyAndValue.response_values: 1}
+REFUSALS = {
+    scenario("value_model", of=ValueModel.forward): (TEXT, BAD_TEXT),
+    scenario("actor_critic", of=PolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
+    scenario("values_alone", of=PolicyAndValue.response_values): (RESPONSE, BAD_RESPONSE),
+    scenario("shared_actor_critic", of=SharedPolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
+}

@@ -1,11 +1,10 @@
-"""Lesson 8: the tests that are the same for every exercise; the engine makes them."""
+"""Lesson 8: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
 import math
 
 import torch
 
 from testcases.harness import scenario
-from testcases.harness.suite import contract_tests
 from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
@@ -38,19 +37,10 @@ BAD_SCORES = {
     "infinite": ({"scores": [math.inf, 0.0]}, ["finite", "response 0"]),
 }
 
-contract_tests(
-    globals(),
-    agreement={
-        Experience.rows: 1,
-        ExperienceBuffer.minibatches: 1,
-        sample_token: 1,
-        generate: 1,
-        evaluate_responses: 1,
-    },
-    refusals={
-        sample_token: ({"logits": [[1.0, 2.0]]}, BAD_LOGITS),
-        scenario("lm_writes", of=generate): (PROMPT, BAD_PROMPTS),
-        scenario("yielded", of=ExperienceBuffer.minibatches): (STORED, BAD_BUFFERS),
-        scenario("evaluated_with_scores", of=evaluate_responses): ({}, BAD_SCORES),
-    },
-)
+AGREEMENT = {Experience.rows: 1, ExperienceBuffer.minibatches: 1, sample_token: 1, generate: 1, evaluate_responses: 1}
+REFUSALS = {
+    sample_token: ({"logits": [[1.0, 2.0]]}, BAD_LOGITS),
+    scenario("lm_writes", of=generate): (PROMPT, BAD_PROMPTS),
+    scenario("yielded", of=ExperienceBuffer.minibatches): (STORED, BAD_BUFFERS),
+    scenario("evaluated_with_scores", of=evaluate_responses): ({}, BAD_SCORES),
+}

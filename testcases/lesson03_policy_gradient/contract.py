@@ -1,0 +1,42 @@
+"""Lesson 3: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
+
+from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
+
+# The checks are given, above the solution; they have to stay there.
+TO_GO = {"rewards": [[1.0, 2.0]], "mask": [[True, True]], "gamma": 0.5}
+LOSS = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 2.0]], "mask": [[True, True]]}
+
+AGREEMENT = {rewards_to_go: 1, leave_one_out_baseline: 1, reinforce_loss: 1}
+DEFAULTS = [rewards_to_go]
+FLOAT32 = [rewards_to_go, leave_one_out_baseline, reinforce_loss]
+REFUSALS = {
+    rewards_to_go: (
+        TO_GO,
+        {
+            "mask-would-broadcast": ({"mask": [[True], [True]]}, ["mask (2, 1)"]),
+            "mask-of-numbers": ({"mask": [[1.0, 0.0]]}, ["bool"]),
+            "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
+            "no-batch": ({"rewards": [1.0, 2.0]}, ["rewards (2,)"]),
+            "gamma-above-1": ({"gamma": 1.5}, ["gamma"]),
+            "gamma-below-0": ({"gamma": -0.1}, ["gamma"]),
+        },
+    ),
+    leave_one_out_baseline: (
+        {},
+        {
+            "no-other-response": ({"scores": [[1.0], [2.0]]}, ["K"]),
+            "no-prompts": ({"scores": [1.0, 2.0]}, ["scores (2,)"]),
+            "too-many-dimensions": ({"scores": [[[1.0, 2.0]]]}, ["scores (1, 1, 2)"]),
+        },
+    ),
+    reinforce_loss: (
+        LOSS,
+        {
+            "weights-would-broadcast": ({"weights": [[1.0], [2.0]]}, ["weights (2, 1)"]),
+            "weights-without-batch": ({"weights": [1.0, 2.0]}, ["weights (2,)"]),
+            "mask-would-broadcast": ({"mask": [[True]]}, ["mask (1, 1)"]),
+            "mask-of-numbers": ({"mask": [[1, 0]]}, ["bool"]),
+            "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
+        },
+    ),
+}
