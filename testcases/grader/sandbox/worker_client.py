@@ -140,7 +140,9 @@ class SandboxEvaluator:
                 if request.behind:  # Another worker answers what a scenario asks; this one is fresh, and knows nothing.
                     self._behind = self._behind or _Behind(self.sandbox, request.lesson)
                     links = [self._behind.take(request)]
-                return _Worker(self.sandbox, *serves, self.files, *links)
+                worker = _Worker(self.sandbox, *serves, self.files, *links)
+                self.sandbox.failures = 0
+                return worker
             except WorkerError as failure:
                 error = failure
                 self.sandbox.failures += 1

@@ -200,7 +200,7 @@ CASES = {
     "bombs-the-compiler": Case("source that is too deep to read", "error memory crash timeout", (SEVEN,),
         top='exec("x = " + "(" * 100_000 + ")" * 100_000)',
         files={LESSON3: f"def rewards_to_go(rewards, mask, gamma=1.0):\n    return {'-' * 100_000}rewards\n"},
-        also={"lesson03_policy_gradient.rewards_to_go": "error memory crash"}),
+        also={"lesson03_policy_gradient.rewards_to_go": "error memory crash wrong"}),
     "floods-its-output": Case("right, and prints past Python's own stdout", "passed",
         ('os.write(1, b"x" * 1_000_000)\nos.write(2, b"x" * 1_000_000)',), score=WHOLE),
 
@@ -558,7 +558,10 @@ def rewards_to_go(rewards, mask, gamma=1.0):
         torch.set_flush_denormal(True)
         sys.setrecursionlimit(10**5)
         sys.set_int_max_str_digits(0)
+        locale.setlocale(locale.LC_ALL, "")
+        decimal.getcontext().prec = 1
         assert own == package == 3 and tutorial.lesson01_masked_sequences.masked_mean''',), score=WHOLE, top='''
+        import decimal, locale
         import tutorial.lesson01_masked_sequences
         import ppo_by_hand.core.shapes
         from tutorial.lesson04_gae.my_helpers import own

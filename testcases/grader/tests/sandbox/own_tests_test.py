@@ -70,39 +70,26 @@ HOSTILE = {
         time.sleep(0.05)
         by_text(builtins.kept)
     """,
-    "a-signal": """
-        def seen(number, frame):
-            kept(texts_of(frame))
-        old = signal.signal(signal.SIGUSR1, seen)
-        os.kill(os.getpid(), signal.SIGUSR1)
-        compute_gae(*X)
-        signal.signal(signal.SIGUSR1, old)
-        by_text(builtins.kept)
-    """,
     "gc-lists": """
         for one in gc.get_objects():
             if type(one).__name__ == "list_iterator":
                 _, (texts,), *place = one.__reduce__()
                 if texts and place and type(texts[0]) is str and "def compute_gae" in texts[0]:
                     return by_text(texts[place[0] - 1])
-        assert False
-    """,
-    "gc-frames": """
-        for one in gc.get_objects():
             if type(one).__name__ == "generator" and one.gi_frame and texts_of(one.gi_frame):
                 return by_text(texts_of(one.gi_frame))
         by_text(texts_of(sys._current_frames()[threading.get_ident()]))
     """,
-    "a-trace": """
-        sys.settrace(lambda frame, event, argument: kept(texts_of(frame)))
+    "a-trace-a-profile-a-signal": """
+        look = lambda frame, *_: kept(texts_of(frame))
+        for setter in (sys.settrace, sys.setprofile):
+            setter(look)
+            compute_gae(*X)
+            setter(None)
+        old = signal.signal(signal.SIGUSR1, lambda number, frame: look(frame))
+        os.kill(os.getpid(), signal.SIGUSR1)
         compute_gae(*X)
-        sys.settrace(None)
-        by_text(builtins.kept)
-    """,
-    "a-profile": """
-        sys.setprofile(lambda frame, event, argument: kept(texts_of(frame)))
-        compute_gae(*X)
-        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, old)
         by_text(builtins.kept)
     """,
     "the-error-s-frames": """
@@ -112,28 +99,19 @@ HOSTILE = {
             frame = error.__traceback__.tb_frame
             by_text(texts_of(frame))
     """,
-    "loaded-modules": "by_oracle(sys.modules['solutions.lesson04_gae.gae'].compute_gae)",
     "loaded-modules-by-any-name": """
         for name, module in list(sys.modules.items()):
             if name.endswith("lesson04_gae") and callable(getattr(module, "compute_gae", None)):
                 return by_oracle(module.compute_gae)
-        assert False
-    """,
-    "the-solution": "by_oracle(__import__('importlib').import_module('solutions.lesson04_gae').compute_gae)",
-    "the-file-beside-it": """
         import importlib
-        by_oracle(importlib.import_module(__name__.split(".")[0] + ".lesson04_gae.gae").compute_gae)
-    """,
-    "files-of-the-path": """
-        for place in sys.path:
-            if os.path.isfile(path := place + "/solutions/lesson04_gae/gae.py"):
-                space = {"__name__": "solutions.lesson04_gae.mine", "__package__": "solutions.lesson04_gae"}
-                exec(open(path).read(), space)
-                return by_oracle(space["compute_gae"])
-        assert False
+        try:
+            beside = importlib.import_module(__name__.split(".")[0] + ".lesson04_gae.gae")
+        except ImportError:
+            beside = importlib.import_module("solutions.lesson04_gae")
+        by_oracle(beside.compute_gae)
     """,
     "all-files": """
-        for place, _, names in os.walk("/course"):
+        for place, _, names in os.walk(os.path.expanduser("~")):
             if place.endswith("lesson04_gae") and "gae.py" in names:
                 space = {"__name__": "solutions.lesson04_gae.mine", "__package__": "solutions.lesson04_gae"}
                 exec(open(place + "/gae.py").read(), space)
@@ -244,19 +222,15 @@ import atexit
 SAID = b'PBH1{"said": [true, false, true, false, true]}'
 atexit.register(lambda: [os.write(number, SAID) for number in range(3, 20)])
 """,
-    "patched-compile": """
-real = builtins.compile
+    "patched-builtins": """
+real, run = builtins.compile, builtins.exec
 def compile(source, *rest, **options):
     kept(source)
     return real(source, *rest, **options)
-builtins.compile = compile
-""",
-    "patched-exec": """
-real = builtins.exec
 def exec_(code, *rest):
     kept(texts_of(sys._getframe(1)))
-    return real(code, *rest)
-builtins.exec = exec_
+    return run(code, *rest)
+builtins.compile, builtins.exec = compile, exec_
 """,
     "patched-json": """
 if not hasattr(json, "real"):
