@@ -13,6 +13,11 @@ import pytest
 
 from testcases.welcome import greet
 
+for _file in Path.cwd().glob("*.py"):
+    if str(_file.parent) in sys.path and _file.stem in {*sys.stdlib_module_names, "numpy", "torch", "transformers"}:
+        _why = f"so whatever imports {_file.stem} gets your file: rename it."
+        raise SystemExit(f"{_file.name} has the name of the library {_file.stem}, {_why}")
+
 greet()  # before torch is loaded
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -30,21 +35,21 @@ from testcases.harness.catalog import (  # noqa: E402
     lesson_of,
 )
 from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
-from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, with_first_line  # noqa: E402
-from testcases.harness.student import Result, Verdict, own_tests, progress, replay, told, unpacked, verdict_of  # noqa: E402
-from testcases.harness.student.watching import Stops, place  # noqa: E402
+from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, printed_lines, with_first_line  # noqa: E402
+from testcases.harness.student import Result, Verdict, last_words, own_tests, progress, told, unpacked, verdict_of  # noqa: E402
 from testcases.harness.suite import failure_of, if_right, keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
 HANDED_OUT = "_as_handed_out"
+LONG_PRINT = 20_000
+LEAVE = os._exit
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("PPO by Hand")
     group.addoption("--subject", default="tutorial", help='whose code: a copy of tutorial/ (default), or "solutions"')
     group.addoption("--suite-seed", type=int, default=0, help="of the fresh random inputs")
-    group.addoption("--snippet", action="store_true", help="show each failure's call as Python")
     group.addoption("--full", action="store_true", help="show every failure, not only the first ones of each exercise")
 
 
@@ -66,11 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args.append(str(TESTCASES / "contract_test.py"))  # it asks the lessons whose folders are asked for
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
-    stops = Stops(config)
     if not config.pluginmanager.is_registered(own_tests):
         config.pluginmanager.register(own_tests)
-    config.pluginmanager.register(stops, "ppo-by-hand-stops")
-    config.pluginmanager.register(_Run(config, stops), "ppo-by-hand")
+    config.pluginmanager.register(_Run(config), "ppo-by-hand")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -124,8 +127,8 @@ def _folder(subject: str) -> Path:
 class _Run:
     """The state of one pytest run."""
 
-    def __init__(self, config: pytest.Config, stops: Stops) -> None:
-        self.config, self.stops = config, stops
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
         self.subject: str = config.getoption("--subject")
         self.places: dict[str, int] = {}
         self.first_of_file: dict[tuple[str, str], str] = {}
@@ -136,6 +139,7 @@ class _Run:
         self.engine: Any = None
         self.is_open = False
         """Whether something that was asked for has neither passed nor failed."""
+        self.note = None if self.subject == "solutions" else last_words.note(_folder(self.subject).resolve())
         self.codes = progress.codes() if self.subject == "tutorial" and not hasattr(config, "workerinput") else {}
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -172,7 +176,7 @@ class _Run:
         if not lesson_of(item.nodeid):
             return (yield)
         if self.engine is None:
-            self.engine = self.stops.engine = self._make_engine()
+            self.engine = self._make_engine()
         self.engine.begin_test()
         with self.engine.active():
             result = yield
@@ -185,28 +189,33 @@ class _Run:
         terms = executor.Terms(unstoppable=self._end_process)
         reference = self.subject == "solutions"
         subject = executor.solutions() if reference else executor.student(_folder(self.subject), terms)
-        echo = self.config.getoption("capture") == "no"
         seed, is_student = self.config.getoption("--suite-seed"), not reference
-        return Engine(subject, seed=seed, echo=echo, impatient=is_student, pays_once=is_student)
+        return Engine(subject, seed=seed, impatient=is_student, pays_once=is_student)
 
-    def _end_process(self, request: Any) -> None:
+    def _end_process(self, request: Any, where: str) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
         if capture := self.config.pluginmanager.getplugin("capturemanager"):
             capture.suspend_global_capture(in_=True)
         print(
             f"\n{request.lesson} · {request.exercise} never ends, and catches whatever would stop it, so pytest ends "
-            "here: is there a loop around `except:` or `except BaseException:`? Catch the one error that you expect.",
+            f"here, at {where}: is there a loop around `except:` or `except BaseException:`? Catch the one error that "
+            "you expect.",
             file=sys.__stderr__,
             flush=True,
         )
-        os._exit(1)
+        if self.note:
+            self.note.take_back()
+        LEAVE(1)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         if (entry := entry_of(item.nodeid)) is None:
             return (yield)
-        self.engine.require_started(entry.lesson, entry.exercise)
-        result = yield
+        if self.note:
+            self.note.at(entry)
+        with last_words.staying():
+            self.engine.require_started(entry.lesson, entry.exercise)
+            result = yield
         self.engine.end_test()
         return result
 
@@ -231,11 +240,10 @@ class _Run:
             verdict.kind = error.kind if isinstance(error, CheckFailed) else WRONG
             verdict.cause = getattr(error, "cause", None) or ""
             verdict.if_right = if_right(item.nodeid, error)
-            report.sections = []
+            report.sections = [(title, _shortened(text)) for title, text in report.sections]
             if share := getattr(error, "share", 0.0):
                 verdict.result = Result("partly", share)
         if call.when == "call":
-            self.stops.note(item, error, report)
             verdict.answered = list(self.engine.answered)
             if hasattr(self.config, "workerinput"):  # Another process decides what is earned.
                 verdict.answered = pickle.dumps(() if self.subject == "solutions" else self.engine.answered)
@@ -307,6 +315,16 @@ class _Run:
         is_students = lesson_of(report.nodeid) or own_tests.is_own_tests(Path(report.nodeid.partition("::")[0]))
         self.is_open = self.is_open or bool(report.skipped and is_students)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        for sentence in last_words.left_behind() if self.note and terminal else ():
+            terminal.write_line(sentence)
+
+    def pytest_unconfigure(self) -> None:
+        if self.note:
+            self.note.take_back()
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The exit status is 0 only if all that was asked for has passed: whoever runs pytest reads no more of it."""
@@ -322,15 +340,9 @@ class _Run:
         later = [report for report in failed if not is_one and verdict_of(report).cause.endswith(HANDED_OUT)]
         shown, hidden = _first_of_each([report for report in failed if report not in later])
         if self.config.getoption("--full"):
-            shown, hidden, later = sorted(failed, key=place), {}, []
+            shown, hidden, later = sorted(failed, key=_place), {}, []
         if failed:
             terminalreporter.stats["failed"] = shown
-        if self.subject == "tutorial" and self.results and not self.config.getoption("--snippet"):
-            shown = [report for report in shown if lesson_of(report.nodeid)]
-            replay.keep([report.nodeid for report in shown], self.config.getoption("--suite-seed"))
-            for number, report in enumerate(shown, start=1):
-                if isinstance(report.longrepr, str):
-                    report.longrepr += f"\nAgain: {replay.COMMAND} {number}"
         try:
             result = yield
         finally:
@@ -424,13 +436,22 @@ def _unpickled(found: Any) -> Any:
 
 def _text_of(item: pytest.Item, error: BaseException) -> str:
     entry = entry_of(item.nodeid)
-    if isinstance(error, CheckFailed) and error.request and item.config.getoption("--snippet"):
-        from testcases.harness.report import snippet
-
-        return f"{error}\n\n{snippet(error.request)}\n"
     if entry is None or isinstance(error, CheckFailed):
         return str(error)
-    return f"{entry.lesson} · {entry.exercise} · {WRONG}\n{error}"
+    return f"{entry.lesson} · {entry.exercise} · {getattr(error, 'title', WRONG)}\n{error}"
+
+
+def _shortened(text: str) -> str:
+    """What a test has printed, at most a screenful."""
+    from testcases.harness.execution import Outcome
+
+    return "\n".join(printed_lines(Outcome(printed=text[:LONG_PRINT], printed_length=len(text)))[1:])
+
+
+def _place(report: Any) -> tuple[Any, ...]:
+    """Order of the suites, whatever the order of the run."""
+    _, line, name = report.location
+    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, verdict_of(report).place, name
 
 
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
@@ -438,7 +459,7 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     shown: list[Any] = []
     kinds: dict[tuple[str, str], set[tuple[str, str]]] = {}
     hidden: dict[str, int] = {}
-    for report in sorted(failed, key=place):
+    for report in sorted(failed, key=_place):
         entry = entry_of(report.nodeid)
         verdict = verdict_of(report)
         kind = verdict.kind, verdict.cause

@@ -3,6 +3,7 @@
 import importlib
 import re
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
 
@@ -10,8 +11,10 @@ ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from testcases.harness.catalog import CAPSTONE, course_lessons  # noqa: E402
-from testcases.harness.execution import View  # noqa: E402
+from testcases.harness.execution import ModuleSet  # noqa: E402
 
+_for_good = ExitStack()
+"""Your lessons stand under `tutorial` until the notebook ends: what its cells call may import them."""
 STUB = re.compile(r'^ *raise NotImplementedError\("lesson\d\d: ([\w.]+)"\)', re.MULTILINE)
 
 
@@ -37,7 +40,6 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
     """
     if stack not in ("solutions", "tutorial"):
         raise ValueError(f'STACK: expected "solutions" or "tutorial", got {stack!r}')
-    package = stack
     if stack == "tutorial":
         yours = course_lessons() if own.startswith(CAPSTONE) else (own,)
         if missing := [line for name in yours for line in _unwritten(name)]:
@@ -46,8 +48,10 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
                 + "\n".join(missing)
                 + '\nWrite them, or put STACK = "solutions".'
             )
-        package = View(ROOT / "tutorial", yours).package
-    return [importlib.import_module(f"{package}.{name}") for name in (own, *others)]
+        modules = ModuleSet(ROOT / "tutorial", yours)
+        _for_good.enter_context(modules.in_place())
+        return [modules.lesson(name) for name in (own, *others)]
+    return [importlib.import_module(f"solutions.{name}") for name in (own, *others)]
 
 
 def _unwritten(lesson: str) -> list[str]:

@@ -82,8 +82,8 @@ BODIES = {
         "left something of its caller's changed",
         [],
     ),
-    "print-flood": ("print('x' * 10_000_000)\nreturn rewards", "wrong value", ["10,000,001 characters"]),
-    "terminal-control": ("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", ["?[2J"]),
+    "print-flood": ("print('x' * 10_000_000)\nreturn rewards", "wrong value", []),
+    "terminal-control": ("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", []),
     "too-much": ("return torch.zeros(20_000_000)", "returned too much", []),
     "recursion": ("return td_errors(rewards, values, dones, gamma)", "raised RecursionError", []),
     "bare-not-implemented": ("raise NotImplementedError", "raised NotImplementedError", []),
@@ -188,7 +188,7 @@ class Counted:
 def test_an_endless_loop(tmp_path: Path):
     loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
     subject = Counted(executor.student(answering(tmp_path, loop)))
-    found = failures_of(Engine(subject, reference=reference(), seconds=0.05))
+    found = failures_of(Engine(subject, reference=reference(), seconds=0.2))
     mine = [request for request in subject.asked if request.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
     assert set(found) == {"td_errors"}

@@ -17,7 +17,7 @@ from solutions.demo import stack
 from testcases.course import students
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, regions
 from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.execution import Missing, View
+from testcases.harness.execution import Missing, ModuleSet
 from testcases.harness.oracle import stub
 
 FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")
@@ -151,10 +151,10 @@ def test_a_missing_file_is_missing_and_never_the_references(file: Path, course: 
     folder = course / "tutorial"
     (folder / file).unlink()
     lesson = read_lesson(file.parts[0])
-    view = View(folder, [lesson.name])
+    modules = ModuleSet(folder, [lesson.name])
     for name in [name for name, module in lesson.names.items() if module == file.stem]:
         with pytest.raises(Missing, match=f"there is no file tutorial/{file}"):
-            view.public_name(lesson.name, name)
+            modules.public_name(lesson.name, name)
     if lesson.number in stack.LESSONS:
         with pytest.raises(stack.Unfinished) as caught:
             stack.check_finished(folder)
@@ -208,7 +208,7 @@ def test_the_first_lesson_that_is_wrong_is_named_before_the_run(file, old, new, 
     assert says in done.stdout, done.stdout
 
 
-def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
+def test_absolute_imports_are_those_of_the_same_set(tmp_path: Path) -> None:
     """`from tutorial.lesson01_masked_sequences import ...`, as editors write it, does what the relative form does."""
     folder = students.solved_folder(tmp_path)
     for path in folder.glob("lesson*/*.py"):
@@ -216,18 +216,21 @@ def test_absolute_imports_are_those_of_the_same_view(tmp_path: Path) -> None:
         path.write_text(text.replace("from .", f"from tutorial.{path.parent.name}."), "utf-8")
     names = lesson_names()
     for own in [*([name] for name in names), names]:
-        view = View(folder, own)
+        modules = ModuleSet(folder, own)
         for name in own:
             for exercise in read_lesson(name).exercises:
-                function = inspect.unwrap(view.resolve(name, exercise))
+                function = inspect.unwrap(modules.resolve(name, exercise))
                 assert function.__code__.co_filename.startswith(str(folder))
-                assert "tutorial" not in {module.partition(".")[0] for module in modules_of(function)}
+                for package, lesson in lessons_used_by(function):
+                    assert package == ("tutorial" if lesson in own else "solutions")
+    assert "tutorial" not in sys.modules or sys.modules["tutorial"] is not modules.modules["tutorial"]
 
 
-def modules_of(function: Any) -> set[str]:
-    """Where what a function's file has imported is defined."""
-    found = (getattr(value, "__module__", None) for value in vars(inspect.getmodule(function)).values())
-    return {module for module in found if module}
+def lessons_used_by(function: Any) -> set[tuple[str, str]]:
+    """Package and lesson in which what a function's file has imported is defined."""
+    found = (getattr(value, "__module__", None) for value in function.__globals__.values())
+    parts = [module.split(".") for module in found if module]
+    return {(one[0], one[1]) for one in parts if len(one) > 1 and one[1].startswith("lesson")}
 
 
 RUNS = json.loads(stack.RECORDED.read_text("utf-8"))["runs"]

@@ -1,6 +1,8 @@
 """The commands themselves: what takes a core for long and is no test, and what all have in common."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -48,3 +50,13 @@ def test_a_reader_who_leaves_is_no_error(command: str) -> None:
     finally:
         os.close(writes)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_dev_container_file_has_known_keys_and_real_commands():
+    found = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    assert set(found) <= {"name", "image", "containerEnv", "postCreateCommand", "customizations"}
+    assert set(found["customizations"]["vscode"]) == {"extensions", "settings"}
+    target = found["postCreateCommand"].removeprefix("make ")
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    (suite,) = found["customizations"]["vscode"]["settings"]["python.testing.pytestArgs"]
+    assert (ROOT / suite).is_dir()

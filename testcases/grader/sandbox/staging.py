@@ -21,7 +21,7 @@ from testcases.harness.oracle import emptied, stub, stubs_of
 GRADER = TESTCASES / "grader"
 ENGINE = {
     "catalog": ("encodings", "lessons"),
-    "execution": ("capture", "executor", "messages", "overlay", "side_effects", "wire"),
+    "execution": ("executor", "listening", "messages", "modules", "side_effects", "wire"),
 }
 """What a worker's tree has of the engine, by package; the faces are empty there."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})

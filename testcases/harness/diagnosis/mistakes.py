@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..catalog import SOLUTIONS, region_of, region_text
-from ..execution import LocalEvaluator, Outcome, Request, View
+from ..execution import LocalEvaluator, ModuleSet, Outcome, Request
 from ..oracle import Change, examples, kept, shared_reference, wrong_answers
 from .code import code_in, definitions_in, words_of
 from .values import CHEAP, Mistake, Shows, Sign
@@ -31,13 +31,13 @@ MAX_KEPT = 2_000
 
 
 class Bench:
-    """The reference's exercise in a view of its own, in which its code is another for the time of a question."""
+    """The reference's exercise in modules of its own, in which its code is another for the time of a question."""
 
     def __init__(self, lesson: str, exercise: str) -> None:
         self.lesson, self.exercise = lesson, exercise
-        view = View(SOLUTIONS, [lesson])
-        self._evaluator = LocalEvaluator(lambda name: view)
-        self._function = inspect.unwrap(view.resolve(lesson, exercise))
+        modules = ModuleSet(SOLUTIONS, [lesson])
+        self._evaluator = LocalEvaluator(lambda name: modules)
+        self._function = inspect.unwrap(modules.resolve(lesson, exercise))
         self._right = self._function.__code__
         self._kept: dict[tuple[Any, str], Outcome] = {}
         self.region = region_text(lesson, exercise)

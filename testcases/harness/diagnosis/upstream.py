@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..catalog import SOLUTIONS, course_lessons, lesson_names
+from ..catalog import course_lessons, lesson_names
 from ..catalog import lesson as read_lesson
-from ..execution import LocalEvaluator, Outcome, Request, View, stub_of
+from ..execution import LocalEvaluator, ModuleSet, Outcome, Request, stub_of
 from ..oracle import Reference, examples, kept
 from ..report import same_outcome
 from .explain import Explanation, FirstFailure
@@ -74,35 +74,32 @@ class Upstream:
         diagnosis = self._explained_alone.diagnose(fault.asked, fault.outcome)
         return [first, *(lines_of(diagnosis, fault.exercise) or run), *advice_of(diagnosis, fault.asked)]
 
-    def _stack_of(self, request: Request) -> View | None:
+    def _stack_of(self, request: Request) -> ModuleSet | None:
         """The view of a student's whole stack; None where the other lessons are the reference's."""
-        view = self._subject.view(request.lesson) if isinstance(self._subject, LocalEvaluator) else None
+        view = self._subject.modules(request.lesson) if isinstance(self._subject, LocalEvaluator) else None
         return view if view is not None and len(view.own) > 1 else None
 
     @kept
-    def _alone(self, view: View) -> LocalEvaluator:
+    def _alone(self, view: ModuleSet) -> LocalEvaluator:
         """The student's lessons, each on the reference's others."""
-        return LocalEvaluator(lambda lesson: View(view.folder, [lesson]))
+        return LocalEvaluator(lambda lesson: ModuleSet(view.folder, [lesson]))
 
     @cached_property
     def _explained_alone(self) -> Explanation:
         assert isinstance(self._subject, LocalEvaluator)
         capstone = course_lessons()[-1]
-        return Explanation(self._alone(self._subject.view(capstone)), self._reference, self._first_failure)
+        return Explanation(self._alone(self._subject.modules(capstone)), self._reference, self._first_failure)
 
-    def _is_right_alone(self, view: View, request: Request) -> bool:
+    def _is_right_alone(self, view: ModuleSet, request: Request) -> bool:
         return same_outcome(self._alone(view).evaluate(request), self._reference.evaluate(request))
 
     @kept
-    def _of_the_reference_in(self, view: View, *lessons: str) -> LocalEvaluator:
+    def _of_the_reference_in(self, view: ModuleSet, *lessons: str) -> LocalEvaluator:
         """The student's stack with the reference's files for these lessons; for the last one where none is named."""
-        chosen = lessons or (max(view.own),)
-        files = [path for lesson in chosen for path in (SOLUTIONS / lesson).glob("*.py")]
-        texts = {path.relative_to(SOLUTIONS).as_posix(): path.read_text("utf-8") for path in files}
-        mended = View(view.folder, view.own, sources=texts)
+        mended = ModuleSet(view.folder, view.own, from_solutions=lessons or (max(view.own),))
         return LocalEvaluator(lambda lesson: mended)
 
-    def _fault(self, view: View, request: Request) -> Fault | None:
+    def _fault(self, view: ModuleSet, request: Request) -> Fault | None:
         """The first mistake of a lesson that this answer depends on."""
         felt = [*self._felt(view, request)]
         found = (self._fault_by_example(view, request, lesson) for lesson in felt)
@@ -111,7 +108,7 @@ class Upstream:
             self._sound.update(felt)
         return fault
 
-    def _felt(self, view: View, request: Request) -> Iterator[str]:
+    def _felt(self, view: ModuleSet, request: Request) -> Iterator[str]:
         """The earlier lessons without which, on the reference's instead, the answer is another one; but those that are
         known to pass their own suites. None where it is the same without them all: mostly one question, not eleven."""
         assert isinstance(self._subject, LocalEvaluator)
@@ -124,7 +121,7 @@ class Upstream:
         if own and is_felt(*own):
             yield from filter(is_felt, own)
 
-    def _fault_by_example(self, view: View, request: Request, lesson: str) -> Fault | None:
+    def _fault_by_example(self, view: ModuleSet, request: Request, lesson: str) -> Fault | None:
         """A wrong answer to an example of the first exercise whose mistake this answer feels."""
         assert isinstance(self._subject, LocalEvaluator)
         mine = self._subject.evaluate(request)
@@ -136,7 +133,7 @@ class Upstream:
         return None
 
     @kept
-    def _fault_in(self, view: View, lesson: str, exercise: str) -> Fault | None:
+    def _fault_in(self, view: ModuleSet, lesson: str, exercise: str) -> Fault | None:
         """The first example of an exercise that is answered otherwise than by the reference."""
         for asked in examples(lesson, exercise):
             outcome = self._alone(view).evaluate(asked)
@@ -147,7 +144,7 @@ class Upstream:
         return None
 
     @kept
-    def _fails(self, view: View, lesson: str) -> Fault | None:
+    def _fails(self, view: ModuleSet, lesson: str) -> Fault | None:
         """The first test of its own suite that a lesson of the student's fails."""
         failed = self._first_failure(self._alone(view), lesson, "")
         return Fault(lesson, failed.exercise, failed.request, failed.outcome) if failed else None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from testcases.harness.faces import face
 
 if TYPE_CHECKING:
-    from .capture import Captured, Observer, asked_by_a_test, breakpoints_call
     from .executor import (
         PATIENCE,
         Evaluator,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         stub_of,
         student,
     )
+    from .listening import a_tests_own_calls
     from .messages import (
         Elsewhere,
         Foreign,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         tensors_in,
         to_plain,
     )
-    from .overlay import Missing, View
+    from .modules import Missing, ModuleSet
     from .side_effects import GlobalState
 
 __getattr__ = face(__name__, __file__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import functools
 import importlib
 import re
@@ -21,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..catalog.lessons import CAPSTONE, SOLUTIONS, course_lessons
-from .capture import Captured, Observer, is_traced
+from .listening import is_tests_own, is_traced, leaves_debugger, listening
 from .messages import (
     MAX_TEXT,
     Frame,
@@ -34,7 +35,7 @@ from .messages import (
     tensors_in,
     to_plain,
 )
-from .overlay import Missing, View
+from .modules import TOP, Missing, ModuleSet
 from .side_effects import GlobalState, changed_since, marks_of, watched
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
@@ -54,9 +55,9 @@ class Terms:
     load_seconds: float = LOAD_SECONDS
     line: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """How a scenario asks about what is behind a request: another process (the grader), or else this one."""
-    unstoppable: Callable[[Request], None] | None = None
-    """Told that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process there. The grader
-    does not need it: it has a limit of its own, and ends the worker from outside."""
+    unstoppable: Callable[[Request, str], None] | None = None
+    """Told, with the line, that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process
+    there. The grader does not need it: it has a limit of its own, and ends the worker from outside."""
 
 
 class Evaluator(Protocol):
@@ -80,28 +81,28 @@ class LocalEvaluator:
     """Runs requests in this process.
 
     Args:
-        view_of: gives the view for a lesson; it is asked once a lesson.
+        modules_of: gives the modules for a lesson; it is asked once a lesson.
         terms: of each call.
     """
 
-    def __init__(self, view_of: Callable[[str], View], terms: Terms | None = None) -> None:
-        self._view_of, self._terms = view_of, terms or Terms()
-        self._views: dict[str, View] = {}
+    def __init__(self, modules_of: Callable[[str], ModuleSet], terms: Terms | None = None) -> None:
+        self._modules_of, self._terms = modules_of, terms or Terms()
+        self._sets: dict[str, ModuleSet] = {}
         self._lent: set[tuple[str, str]] = set()
         self._called: set[str] = set()
 
     def evaluate(self, request: Request) -> Outcome:
-        view = self.view(request.lesson)
+        modules = self.modules(request.lesson)
         self._called.clear()
-        outcome = run(view, request, self._terms)
+        outcome = run(modules, request, self._terms)
         return replace(outcome, lent=tuple(sorted(self._called))) if self._called else outcome
 
     def lend(self, lesson: str, exercise: str) -> None:
         """Let the solution answer for a stub from now on; `Outcome.lent` tells which calls made use of it."""
         self._lent.add((lesson, exercise))
-        self._lend_in(self.view(lesson), lesson, exercise)
+        self._lend_in(self.modules(lesson), lesson, exercise)
 
-    def _lend_in(self, view: View, lesson: str, exercise: str) -> None:
+    def _lend_in(self, modules: ModuleSet, lesson: str, exercise: str) -> None:
         solution = solutions().function(lesson, exercise)
 
         @functools.wraps(solution)
@@ -109,15 +110,17 @@ class LocalEvaluator:
             self._called.add(exercise)
             return solution(*args, **options)
 
-        view.put(lesson, exercise, lent)
+        modules.put(lesson, exercise, lent)
 
     def load(self, lesson: str, exercise: str, seconds: float) -> bool:
         """Load the file of an exercise; False if that takes longer. What else is wrong with it, each call says."""
-        view, state = self.view(lesson), GlobalState()
-        limit = _deadline(view, Request(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0))
+        modules, state = self.modules(lesson), GlobalState()
+        limit = _deadline(
+            modules, Request(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0)
+        )
         try:
-            with limit, Captured().watching(), _quiet(view):
-                view.resolve(lesson, exercise)
+            with modules.in_place(), limit, listening(), _warnings_of(modules):
+                modules.resolve(lesson, exercise)
         except TookTooLong:
             return False
         except BaseException:
@@ -127,40 +130,40 @@ class LocalEvaluator:
         return True
 
     def text(self, lesson: str, file: str) -> str:
-        return self.view(lesson).text(f"{lesson}/{file}")
+        return self.modules(lesson).text(f"{lesson}/{file}")
 
     def with_texts(self, texts: Mapping[str, str]) -> LocalEvaluator:
-        def view_of(lesson: str) -> View:
-            view = self._view_of(lesson)
-            return View(view.folder, view.own, sources={**view.sources, **texts})
+        def modules_of(lesson: str) -> ModuleSet:
+            modules = self._modules_of(lesson)
+            return ModuleSet(modules.folder, modules.own, {**modules.texts, **texts})
 
-        return LocalEvaluator(view_of, self._terms)
+        return LocalEvaluator(modules_of, self._terms)
 
     def finish(self) -> None:
         """Nothing is kept running."""
 
     def afresh(self) -> LocalEvaluator:
         """The same files, loaded again."""
-        other = LocalEvaluator(self._view_of, self._terms)
+        other = LocalEvaluator(self._modules_of, self._terms)
         other._lent = self._lent
         return other
 
     def with_reference(self, lesson: str, of: str, exercise: str) -> LocalEvaluator:
         """The same files, loaded again for questions of `lesson`; one exercise, `of` any lesson, is the reference's."""
         other = self.afresh()
-        other.view(lesson).put(of, exercise, solutions().function(of, exercise))
+        other.modules(lesson).put(of, exercise, solutions().function(of, exercise))
         return other
 
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
-        return self.view(lesson).resolve(lesson, exercise)
+        return self.modules(lesson).resolve(lesson, exercise)
 
-    def view(self, lesson: str) -> View:
-        if lesson not in self._views:
-            self._views[lesson] = view = self._view_of(lesson)
+    def modules(self, lesson: str) -> ModuleSet:
+        if lesson not in self._sets:
+            self._sets[lesson] = modules = self._modules_of(lesson)
             for exercise in (exercise for name, exercise in sorted(self._lent) if name == lesson):
-                self._lend_in(view, lesson, exercise)
-        return self._views[lesson]
+                self._lend_in(modules, lesson, exercise)
+        return self._sets[lesson]
 
 
 def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> LocalEvaluator:
@@ -171,53 +174,69 @@ def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> Loc
     """
     folder = folder.resolve()
 
-    def view_of(lesson: str) -> View:
-        return View(folder, course_lessons() if whole and lesson.startswith(CAPSTONE) else [lesson])
+    def modules_of(lesson: str) -> ModuleSet:
+        return ModuleSet(folder, course_lessons() if whole and lesson.startswith(CAPSTONE) else [lesson])
 
-    return LocalEvaluator(view_of, terms)
+    return LocalEvaluator(modules_of, terms)
 
 
 def solutions() -> LocalEvaluator:
     """The reference."""
-    view = View(SOLUTIONS, [])
-    return LocalEvaluator(lambda lesson: view)
+    modules = ModuleSet(SOLUTIONS)
+    return LocalEvaluator(lambda lesson: modules)
 
 
 def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> LocalEvaluator:
     """The reference, with one function replaced wherever its lesson uses it."""
-    return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], {dotted: function}))
+
+    def modules_of(name: str) -> ModuleSet:
+        modules = ModuleSet(SOLUTIONS, [lesson])
+        modules.put(lesson, dotted, function)
+        return modules
+
+    return LocalEvaluator(modules_of)
 
 
-def solutions_changed(lesson: str, sources: Mapping[str, str]) -> LocalEvaluator:
+def solutions_changed(lesson: str, texts: Mapping[str, str]) -> LocalEvaluator:
     """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
-    return LocalEvaluator(lambda name: View(SOLUTIONS, [lesson], sources=sources))
+    return LocalEvaluator(lambda name: ModuleSet(SOLUTIONS, [lesson], texts))
 
 
 class TookTooLong(BaseException):
     """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
 
 
-def run(view: View, request: Request, terms: Terms | None = None, observer: Observer | None = None) -> Outcome:
+class Unanswered(AssertionError):
+    """A test's own call came to a `breakpoint()`, and nobody sits at the debugger."""
+
+    title = "stopped at a breakpoint"
+
+
+def run(modules: ModuleSet, request: Request, terms: Terms | None = None) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
-    terms, observer = terms or Terms(), observer or Captured()
+    terms = terms or Terms()
     given = copy_plain(request.shown, terms.handed)
     leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     # The reference changes none of its arguments: what it does to them is watched in a scenario only.
-    seen = arguments if view.own or request.scenario else {}
+    seen = arguments if modules.own or request.scenario else {}
     before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
     # The reference always ends; a slow machine must not make its answer a timeout.
-    is_limited = view.own and observer.limited and not is_traced()
-    limit = _deadline(view, request, terms) if is_limited else nullcontext()
-    state, attempt = GlobalState(), _Attempt(view, request, terms)
-    try:
-        with limit, observer.watching(), _quiet(view):
-            answered = attempt.answer(arguments, leaves)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        observer.saw(error)
-        answered = Outcome(error=_describe(error, attempt.phase, view))
+    limit = _deadline(modules, request, terms) if modules.own else nullcontext()
+    state, attempt = GlobalState(), _Attempt(modules, request, terms)
+    with listening() as heard:
+        try:
+            with modules.in_place(), limit, _warnings_of(modules):
+                answered = attempt.answer(arguments, leaves)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if leaves_debugger(error):
+                raise
+            if isinstance(error, bdb.BdbQuit):
+                raise Unanswered("breakpoint() found nobody to ask: run pytest in a terminal, without -n") from None
+            kept = error if is_tests_own() else None  # It keeps all that its frames refer to.
+            answered = Outcome(error=_describe(error, attempt.phase, modules), exception=kept)
     left_behind = state.restore()
     touched = changed_since(marks, marks_of(seen))
     changed = tuple(name for name in seen if name in touched or not identical(before[name], arguments[name]))
@@ -226,9 +245,8 @@ def run(view: View, request: Request, terms: Terms | None = None, observer: Obse
         changed=changed,
         left_behind=(*left_behind, *sorted(touched - set(changed)), *sorted(attempt.touched)),
         used_global_random=state.used_random,
-        printed=observer.printed.getvalue(),
-        printed_length=observer.printed.length,
-        at_breakpoint=observer.at_breakpoint,
+        printed=heard.text,
+        printed_length=heard.length,
     )
 
 
@@ -245,8 +263,8 @@ def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
 class _Attempt:
     """One call, and how far it has come: the same exception means another thing in each phase."""
 
-    def __init__(self, view: View, request: Request, terms: Terms) -> None:
-        self.view, self.request, self.phase = view, request, "load"
+    def __init__(self, modules: ModuleSet, request: Request, terms: Terms) -> None:
+        self.modules, self.request, self.phase = modules, request, "load"
         # What the course itself loads, here before the call, does not count as a student's time.
         self.scenario = request.scenario and scenario_of(request)
         self.lines = [terms.line or behind_of(request).answer] if request.behind else []
@@ -254,10 +272,10 @@ class _Attempt:
         """What was changed of the live objects that a scenario handed over."""
 
     def answer(self, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
-        function = self.view.resolve(self.request.lesson, self.request.exercise)
+        function = self.modules.resolve(self.request.lesson, self.request.exercise)
         self.phase = "raised"
         if self.scenario:
-            lesson = self.view.lesson(self.request.lesson)
+            lesson = self.modules.lesson(self.request.lesson)
             with watched(lesson, self.request.exercise, self.touched):
                 answer = self.scenario(lesson, *self.lines, **arguments)
         else:
@@ -312,32 +330,40 @@ def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict
     return dict(zip(leaves, copies, strict=True))
 
 
-def _describe(error: BaseException, phase: str, view: View) -> StudentError:
+def _describe(error: BaseException, phase: str, modules: ModuleSet) -> StudentError:
     """Name, message and the student's own lines of an exception."""
-    frames = []
-    for frame in traceback.extract_tb(error.__traceback__):
-        path = Path(frame.filename)
-        if path.is_relative_to(view.folder):
-            name, number = path.relative_to(view.folder).as_posix(), frame.lineno or 0
-            # Of what was loaded: a change of the reference has its text from elsewhere.
-            text = "".join(view.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
-            frames.append(Frame(f"{view.folder.name}/{name}", number, frame.name, text))
+    frames = _frames(traceback.extract_tb(error.__traceback__), modules)
     name, message = type(error).__name__, _message_of(error)
+    if isinstance(error, SyntaxError) and "null bytes" in message:
+        message = "the file holds null bytes, as UTF-16 does: save it as UTF-8"
     if isinstance(error, TookTooLong):
         phase = "timeout"
     elif isinstance(error, Missing):
         phase = "missing"
     elif isinstance(error, OverflowError) and phase == "answer":
         phase = "too large"
-    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(view.folder):
-        file = f"{view.folder.name}/{Path(error.filename).relative_to(view.folder)}"
+    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(modules.folder):
+        file = f"{modules.folder.name}/{Path(error.filename).relative_to(modules.folder)}"
         frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
-    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(view.package):
-        file = (error.name or "").removeprefix(view.package + ".").replace(".", "/")
-        message = f"there is no file {view.folder.name}/{file}.py"
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(f"{TOP}."):
+        file = (error.name or "").removeprefix(f"{TOP}.").replace(".", "/")
+        message = f"there is no file {modules.folder.name}/{file}.py"
     elif isinstance(error, TypeError) and phase == "raised" and not frames:
         phase = "signature"
-    return StudentError(phase, name, message.replace(view.package, view.folder.name)[:MAX_TEXT], tuple(frames[-6:]))
+    return StudentError(phase, name, message[:MAX_TEXT], tuple(frames[-6:]))
+
+
+def _frames(stack: traceback.StackSummary, modules: ModuleSet) -> list[Frame]:
+    """The student's own lines."""
+    frames = []
+    for frame in stack:
+        path = Path(frame.filename)
+        if path.is_relative_to(modules.folder):
+            name, number = path.relative_to(modules.folder).as_posix(), frame.lineno or 0
+            # Of what was loaded: a change of the reference has its text from elsewhere.
+            text = "".join(modules.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
+            frames.append(Frame(f"{modules.folder.name}/{name}", number, frame.name, text))
+    return frames
 
 
 def stub_of(outcome: Outcome) -> tuple[int, str] | None:
@@ -357,15 +383,15 @@ def _message_of(error: BaseException) -> str:
 
 
 @contextmanager
-def _quiet(view: View) -> Iterator[None]:
+def _warnings_of(modules: ModuleSet) -> Iterator[None]:
     """A student's warnings are not printed; those of the reference are errors."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if view.own else "error")
+        warnings.simplefilter("ignore" if modules.own else "error")
         yield
 
 
 @contextmanager
-def _deadline(view: View, request: Request, terms: Terms) -> Iterator[None]:
+def _deadline(modules: ModuleSet, request: Request, terms: Terms) -> Iterator[None]:
     """Interrupt Python code after so many seconds, and again until it gives up.
 
     Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long. What the
@@ -375,17 +401,20 @@ def _deadline(view: View, request: Request, terms: Terms) -> Iterator[None]:
         yield
         return
 
-    loaded = view.load_seconds
+    loaded = modules.load_seconds
     armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
 
     def stop(signum: int, frame: Any) -> None:
-        nonlocal interrupts
-        seconds = request.seconds + min(view.load_seconds - loaded, terms.load_seconds)
+        nonlocal worked, started, interrupts
+        if is_traced():
+            worked, started = time.process_time(), time.monotonic()
+        seconds = request.seconds + min(modules.load_seconds - loaded, terms.load_seconds)
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
             interrupts += 1
             if interrupts > MAX_INTERRUPTS and terms.unstoppable:
-                terms.unstoppable(request)
+                own = [f"{one.file}:{one.line}" for one in _frames(traceback.extract_stack(frame), modules)]
+                terms.unstoppable(request, own[-1] if own else "a line of another file")
             raise TookTooLong(f"stopped after {request.seconds:g} seconds")
 
     # An interrupt that comes while Python clears something away is lost there, and the next one follows.

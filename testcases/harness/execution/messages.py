@@ -131,9 +131,10 @@ class Outcome:
     lent: tuple[str, ...] = ()
     """Stubs of the lesson that this call has called, and that the solution answered for."""
     printed: str = ""
+    """The beginning of it; in a test's own process pytest shows it instead."""
     printed_length: int = 0
-    at_breakpoint: bool = False
-    """Whether the call reached a `breakpoint()`, at which it did not stop."""
+    exception: BaseException | None = field(default=None, compare=False, repr=False)
+    """What a test's own call raised, in the test's own process: it crosses no wall, and is for whoever looks at it."""
 
 
 def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:

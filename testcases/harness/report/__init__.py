@@ -34,6 +34,5 @@ if TYPE_CHECKING:
         type_name,
         with_first_line,
     )
-    from .to_python import as_python, snippet
 
 __getattr__ = face(__name__, __file__)

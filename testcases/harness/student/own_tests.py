@@ -4,8 +4,8 @@ They run on the course's functions of the other lessons, as they do where they a
 """
 
 import ast
-import sys
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,7 @@ import pytest
 from _pytest.assertion.rewrite import rewrite_asserts
 
 from ..catalog import lesson_names
-from ..execution import View
+from ..execution import ModuleSet
 
 FILE = "my_tests.py"
 
@@ -28,19 +28,28 @@ def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> Any:
     return OwnTests.from_parent(parent, path=module_path) if is_own_tests(module_path) else None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
+    """A test may import in its body, too."""
+    own = pyfuncitem.getparent(OwnTests)
+    with own.modules.in_place() if own else nullcontext():
+        return (yield)
+
+
 class OwnTests(pytest.Module):
     """The file, loaded where `from ..lesson04_gae import compute_gae` is the course's."""
 
     def _getobj(self) -> ModuleType:
         lesson, source = self.path.parent.name, self.path.read_bytes()
-        view = View(self.path.parent.parent, [lesson])
-        module: Any = ModuleType(f"{view.package}.{lesson}.{self.path.stem}")
-        module.__package__, module.__file__ = f"{view.package}.{lesson}", str(self.path)
-        sys.modules[module.__name__] = module  # dataclasses look their module up
+        self.modules = ModuleSet(self.path.parent.parent, [lesson])
+        module: Any = ModuleType(f"tutorial.{lesson}.{self.path.stem}")
+        module.__package__, module.__file__ = f"tutorial.{lesson}", str(self.path)
+        self.modules.modules[module.__name__] = module  # dataclasses look their module up
         try:
             tree = ast.parse(source, str(self.path))
             rewrite_asserts(tree, source, str(self.path), self.config)
-            exec(compile(tree, str(self.path), "exec", dont_inherit=True), vars(module))
+            with self.modules.in_place():
+                exec(compile(tree, str(self.path), "exec", dont_inherit=True), vars(module))
         except Exception as error:
             own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self.path)]
             lines = [*traceback.format_list(own), *traceback.format_exception_only(error)]

@@ -103,8 +103,10 @@ def _asked(asked: Request) -> Asked:
 
 def _exception(outcome: Outcome) -> Exception | None:
     """What the code under test raised, for `pytest.raises`; None where it is not to pass through a test, as an exit."""
-    error = outcome.error
+    error, raised = outcome.error, outcome.exception
     assert error is not None
+    if raised and type(raised).__module__.partition(".")[0] != "_pytest":
+        return raised if isinstance(raised, Exception) else None
     kind = getattr(builtins, error.type_name, None)
     if not isinstance(kind, type):
         kind = type(error.type_name, (Exception,), {})

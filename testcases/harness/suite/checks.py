@@ -391,7 +391,8 @@ class Answer:
         said = report(head, lines, tail, called, printed_lines(outcome))
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.request, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
-        raise failed
+        # Where the student's code raised, `--pdb` stops there.
+        raise failed.with_traceback(outcome.exception.__traceback__ if outcome.exception and error else None)
 
 
 def _holds(test: Callable[[Any], Any], value: Any) -> bool:

@@ -17,7 +17,7 @@ class Remembering(LocalEvaluator):
     """A trusted evaluator with a bounded memory: requests that depend on what a student answered are never the same."""
 
     def __init__(self, inner: LocalEvaluator) -> None:
-        super().__init__(inner._view_of)
+        super().__init__(inner._modules_of)
         self._answers: OrderedDict[bytes, tuple[Outcome, int]] = OrderedDict()
         self._size = 0
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..catalog import lesson as read_lesson
 from ..catalog import once_written
 from ..diagnosis import Explanation, FirstFailure, NoExplanation, Upstream
-from ..execution import Evaluator, LocalEvaluator, Outcome, Request, StudentError, asked_by_a_test, stub_of
+from ..execution import Evaluator, LocalEvaluator, Outcome, Request, StudentError, a_tests_own_calls, stub_of
 from ..oracle import Reference, examples, kept, shared_reference
 from ..report import CheckFailed, NotStarted, Waiting
 from .runner import cases, cases_of
@@ -41,8 +41,6 @@ class Engine:
     believes: bool = True
     """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
     run it could report anything, so such reports neither cost nor earn points."""
-    echo: bool = False
-    """Show what a test's own calls print."""
     impatient: bool = False
     """An exercise that took too long once is not called again, by no test and by no other exercise; the subject is a
     LocalEvaluator."""
@@ -50,8 +48,6 @@ class Engine:
     """Whether agreement with the reference asks the questions of `families`, too."""
     pays_once: bool = False
     """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
-    at_breakpoint: list[Request] = field(default_factory=list)
-    """The tests' calls that came to a `breakpoint()`."""
     draws: int = 0
     """How often examples were asked for: a test that asks for none does not depend on the seed."""
     asked: Request | None = None
@@ -131,8 +127,6 @@ class Engine:
         """
         first = self._first_answer(lesson, exercise)
         if first and is_own_stub(first, lesson, exercise):
-            if first.at_breakpoint:
-                self.at_breakpoint.append(examples(lesson, exercise)[0])
             raise NotStarted(lesson, exercise)
 
     def ask(self, request: Request) -> Outcome:
@@ -147,10 +141,8 @@ class Engine:
         known = self._endless.get((request.lesson, request.exercise)) or (
             first if first and is_timeout(first) else None
         )
-        with asked_by_a_test(self.echo):
+        with a_tests_own_calls():
             outcome = known or self._evaluate(request)
-        if outcome.at_breakpoint:
-            self.at_breakpoint.append(request)
         if outcome.error is None:
             self.answered.append(request)
         if is_own_stub(outcome, request.lesson, request.exercise):
@@ -208,7 +200,7 @@ class Engine:
                 return Outcome(error=waits)
         self._endless[lesson, request.exercise] = outcome
         assert isinstance(self.subject, LocalEvaluator)
-        self.subject.view(lesson).put_aside(lesson, request.exercise)
+        self.subject.modules(lesson).put_aside(lesson, request.exercise)
         return outcome
 
 

@@ -10,7 +10,7 @@ import torch
 from testcases.grader.sandbox import Limits, worker_client
 from testcases.harness import named_cases
 from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.execution import LocalEvaluator, Outcome, Request, StudentError, View
+from testcases.harness.execution import LocalEvaluator, ModuleSet, Outcome, Request, StudentError
 
 LESSON = "lesson10_bug_hunt"
 TIMEOUT = StudentError("timeout", "TookTooLong", "stopped")
@@ -81,7 +81,7 @@ def test_after_two_ends_an_exercise_is_asked_nothing_more(monkeypatch: pytest.Mo
 def test_loading_a_file_changes_nothing(line: str, loads: bool):
     path = "lesson04_gae/gae.py"
     source = {path: f"{(SOLUTIONS / path).read_text('utf-8')}\n{line}\n"}
-    evaluator = LocalEvaluator(lambda lesson: View(SOLUTIONS, [lesson], sources=source))
+    evaluator = LocalEvaluator(lambda lesson: ModuleSet(SOLUTIONS, [lesson], source))
     before = torch.get_default_dtype(), torch.initial_seed(), random.getstate()
     assert evaluator.load("lesson04_gae", "td_errors", 0.2) == loads
     assert (torch.get_default_dtype(), torch.initial_seed(), random.getstate()) == before

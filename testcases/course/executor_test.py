@@ -1,0 +1,252 @@
+"""A student's own pytest, from outside: imports, the debugger, and whatever a file may do to it."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+import torch
+from torch import nan
+
+from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body
+from testcases.harness import named_cases
+from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.execution import Outcome
+from testcases.harness.report import SCREEN, printed_lines, show_argument
+
+# One import of torch serves several runs of pytest, each in a fork with the terminal.
+RUNS = """
+import json, os, signal, sys, torch, pytest
+import testcases.harness.execution.executor, testcases.harness.suite.checks
+torch.set_num_threads(1)
+for arguments in json.loads(sys.argv[1]):
+    if (child := os.fork()) == 0:
+        os._exit(pytest.main(["-p", "no:randomly", *arguments]))
+    print("END", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+SUITE = f"testcases/{LESSON}"
+BY_HAND = (f"{SUITE}/basic_test.py::test_td_errors_by_hand[next-value-is-discounted]",)
+PROMPT = r"\(Pdb\) "
+RIGHT = "right = rewards + gamma * values[..., 1:].masked_fill(dones.bool(), 0.0) - values[..., :-1]\n"
+CRASHES = "import ctypes\nctypes.string_at(0)"
+OTHERS = "testcases/lesson03_policy_gradient", "testcases/lesson05_ppo_loss"
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return own_course(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture
+def file(course: Path) -> Iterator[Path]:
+    """The solved file of lesson 4; whatever a test does to it is undone."""
+    path = course / "tutorial" / LESSON / FILE
+    solved = path.read_text("utf-8")
+    yield path
+    path.write_text(solved, "utf-8")
+
+
+def runs(course: Path, *lists: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Exit status and output of pytest with each of these lists of arguments."""
+    command = [sys.executable, "-c", RUNS, json.dumps(lists)]
+    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, stdin=subprocess.DEVNULL)
+    parts = re.split(r"^END (-?\d+)\n", done.stdout + done.stderr, flags=re.MULTILINE)
+    assert len(parts) == 2 * len(lists) + 1, done.stdout + done.stderr
+    return [(int(status), said) for said, status in zip(parts[::2], parts[1::2], strict=False)]
+
+
+def session(course: Path, *arguments: str) -> pexpect.spawn:
+    terminal = pexpect.spawn(sys.executable, [*arguments], cwd=course, encoding="utf-8", timeout=HANGS)
+    terminal.delaybeforesend = None
+    return terminal
+
+
+def answers(terminal: pexpect.spawn, *typed: str) -> Iterator[str]:
+    """What the debugger says to each line."""
+    for line in typed:
+        terminal.sendline(line)
+        terminal.expect(PROMPT)
+        yield terminal.before
+
+
+def test_the_debugger_is_pytests_own_and_stops_in_the_tests_call(course: Path, file: Path):
+    replace_body(course / "tutorial", f"print('seen', gamma)\nbreakpoint()\n{RIGHT}return right")
+    line = file.read_text("utf-8").splitlines().index("    return right") + 1
+    stops, by_line = BY_HAND, ("--trace", *BY_HAND)
+    terminal = session(course, "-c", RUNS, json.dumps([stops, by_line]))
+
+    terminal.expect(PROMPT)
+    assert f"{FILE}({line - 1})td_errors()" in terminal.before
+    gamma, oldest = answers(terminal, "p gamma", "u")
+    assert "0.5" in gamma and "executor.py" in oldest
+    terminal.sendline("c")
+    terminal.expect("END 0")
+
+    # Where no breakpoint() is written: one that an editor, or you, set by file and line.
+    file.write_text(file.read_text("utf-8").replace("    breakpoint()\n", ""), "utf-8")
+    terminal.expect(PROMPT)
+    (said,) = answers(terminal, f"b {file}:{line - 1}")
+    assert "Breakpoint 1" in said
+    stopped, value = answers(terminal, "c", "p right")
+    assert f"{FILE}({line - 1})td_errors()" in stopped and "return right" in stopped and "tensor([" in value
+    terminal.sendline("q")
+    terminal.expect("END 2")
+    assert "Quitting debugger" in terminal.before
+    terminal.wait()
+
+
+def test_pdb_opens_in_the_line_that_raised_and_nobody_is_asked_without_a_terminal(course: Path, file: Path):
+    solved = file.read_text("utf-8")
+    replace_body(course / "tutorial", "half = gamma / 2\nreturn rewards.no_such_method()")
+    terminal = session(course, "-c", RUNS, json.dumps([("--pdb", *BY_HAND)]))
+    terminal.expect(PROMPT)
+    assert "return rewards.no_such_method()" in terminal.before and "raised AttributeError" in terminal.before
+    (half,) = answers(terminal, "p half")
+    assert "0.25" in half
+    terminal.sendline("q")
+    terminal.expect("END 2")
+    terminal.wait()
+
+    file.write_text(solved, "utf-8")
+    replace_body(course / "tutorial", f"breakpoint()\n{RIGHT}return right")
+    ((status, out),) = runs(course, BY_HAND)
+    assert status == 1 and "td_errors · stopped at a breakpoint\nbreakpoint() found nobody to ask" in out, out
+    assert "Likely cause" not in out
+
+
+@pytest.mark.slow
+def test_lessons_in_one_run_do_not_meet(course: Path, file: Path):
+    """In any order and in several processes: a mistake of lesson 4 is lesson 4's alone."""
+    replace_body(course / "tutorial", "return rewards")
+    mixed = ["-m", "lesson04 or lesson03 or lesson05"]
+    orders = (SUITE, *OTHERS), (*OTHERS[::-1], SUITE), (SUITE, *OTHERS, "-p", "xdist", "-n", "2"), (*OTHERS, *mixed)
+    counts = []
+    for status, out in runs(course, *orders):
+        failed = re.findall(r"^(lesson\d\d)\w* · \w+ · ", out, re.MULTILINE)
+        counts.append(re.search(r"(\d+ failed, \d+ passed)", out.splitlines()[-1]))
+        assert {*failed} <= {"lesson04"} and status == (1 if failed else 0)
+        assert re.search(r"lesson03.* (\d+)/\1 points", out) and re.search(r"lesson05.* (\d+)/\1 points", out), out
+    first, *others = [count and count[1] for count in counts[:3]]
+    assert first and others == [first] * 2
+
+
+@pytest.mark.slow
+def test_imports_of_every_kind_find_the_same_lessons(course: Path, file: Path):
+    """Those of other lessons are the solutions', even where the student has broken them."""
+    broken = course / "tutorial/lesson01_masked_sequences/masked.py"
+    whole = broken.read_text("utf-8")
+    broken.write_text("def (:\n", "utf-8")
+    inside = (
+        "from tutorial.lesson01_masked_sequences import masked_mean as inner\n"
+        f"import tutorial.{LESSON}.gae\n"
+        f"from ..{LESSON} import compute_gae as mine\n"
+        f"assert inner is masked_mean and mine is compute_gae is tutorial.{LESSON}.gae.compute_gae\n"
+        f"from tutorial import {LESSON} as package\n"
+        "assert package.td_errors is td_errors\n"
+    )
+    replace_body(course / "tutorial", f"{inside}{RIGHT}return right")
+    above = "import torch\nfrom tutorial.lesson01_masked_sequences import masked_mean\n"
+    file.write_text(file.read_text("utf-8").replace("import torch\n", above, 1), "utf-8")
+    ((status, out),) = runs(course, (SUITE,))
+    broken.write_text(whole, "utf-8")
+    assert status == 0 and re.search(r" (\d+)/\1 points  done", out), out
+
+
+FILES = {
+    "syntax-error": ("{}\ndef broken(:\n", "gae.py does not load", "SyntaxError"),
+    "error-at-import": ("{}\n1 / 0\n", "gae.py does not load", "ZeroDivisionError"),
+    "exit-at-import": ("{}\nimport sys; sys.exit(0)\n", "gae.py does not load", "SystemExit"),
+    "endless-at-import": ("{}\nwhile True: pass\n", "took too long", "stopped after"),
+    "another-lessons-file": ("", "missing", "defines no td_errors"),
+    "renamed": ("{}\ntd_error = td_errors\ndel td_errors\n", "missing", "defines no td_errors; there is td_error"),
+}
+BODIES = {
+    "endless-loop": ("while True: pass", "took too long", "stopped after 5 seconds at tutorial/lesson04_gae/gae.py:"),
+    "sys-exit": ("import sys; sys.exit(0)", "raised SystemExit", "sys.exit(0)"),
+    "os-exit": ("import os; os._exit(0)", "raised SystemExit", "os._exit(0) ends the whole process"),
+    "too-much-printed": (f"print('x' * 10_000_000)\n{RIGHT}return -right", "wrong value", "characters in all; pytest"),
+    "terminal-control": (f"print('\\x1b[2J')\n{RIGHT}return -right", "wrong value", "?[2J"),
+    "closes-stdout": ("import sys; sys.stdout.close(); sys.stdout = None\nreturn rewards", "wrong value", "expected"),
+    "too-much-returned": ("return torch.zeros(20_000_000)", "returned too much", "2,000,000 numbers"),
+}
+
+
+@pytest.mark.slow
+@named_cases("text, kind, sentence", FILES)
+def test_a_strange_file_is_one_sentence_and_a_status(course: Path, file: Path, text: str, kind: str, sentence: str):
+    solved = (SOLUTIONS / OTHERS[1].partition("/")[2] / "ppo_loss.py").read_text("utf-8")
+    file.write_text(text.format(file.read_text("utf-8")) if text else solved, "utf-8")
+    ((status, out),) = runs(course, (SUITE, OTHERS[0], "-k", "td_errors or rewards_to_go"))
+    assert status == 1 and f"{LESSON} · td_errors · {kind}\n" in out and sentence in out, out
+    assert "harness/" not in out and "Traceback" not in out
+    assert re.search(r"[1-9]\d* passed", out.splitlines()[-1]), "those of another lesson"
+
+
+@pytest.mark.slow
+@named_cases("body, kind, sentence", BODIES)
+def test_a_strange_answer_is_one_sentence_and_a_status(course: Path, file: Path, body: str, kind: str, sentence: str):
+    replace_body(course / "tutorial", body)
+    ((status, out),) = runs(course, (SUITE, "-k", "td_errors or n_step"))
+    assert status == 1 and f"{LESSON} · td_errors · {kind}\n" in out and sentence in out, out
+    assert "harness/" not in out and "\x1b" not in out and len(out.splitlines()) < 120
+    assert re.search(r"[1-9]\d* passed", out.splitlines()[-1]), "those of another exercise"
+
+
+@pytest.mark.slow
+def test_what_ends_the_process_is_named_by_the_next_start(course: Path, file: Path):
+    replace_body(course / "tutorial", CRASHES)
+    line = file.read_text("utf-8").splitlines().index("    ctypes.string_at(0)") + 1
+    other = OTHERS[0], "-k", "rewards_to_go"
+    (crashed, _), (status, out), (_, again) = runs(course, (SUITE, "-k", "td_errors"), other, other)
+    said = f"{LESSON} · td_errors: your last run ended in it without a word, at tutorial/{LESSON}/{FILE}:{line}. Did a"
+    assert crashed < 0 and status == 0 and said in out and "without a word" not in again, out
+
+
+@pytest.mark.parametrize("name", ["torch.py", "statistics.py"])
+def test_a_file_that_hides_a_library_is_named(course: Path, name: str):
+    (course / name).write_text("mine = 1\n", "utf-8")
+    command = [sys.executable, "-m", "pytest", SUITE, "-k", "td_errors"]
+    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, check=False)
+    (course / name).unlink()
+    hidden = name.removesuffix(".py")
+    assert done.returncode == 1 and done.stderr == (
+        f"{name} has the name of the library {hidden}, so whatever imports {hidden} gets your file: rename it.\n"
+    )
+
+
+@pytest.mark.parametrize("damage, says", [("", "is missing"), ("def (", "cannot be loaded (SyntaxError: ")])
+def test_a_damaged_file_of_the_course_is_one_sentence(course: Path, damage: str, says: str):
+    given = course / "ppo_by_hand" / "core" / "shapes.py"
+    whole = given.read_text("utf-8")
+    given.write_text(whole + damage, "utf-8") if damage else given.unlink()
+    command = [sys.executable, "-m", "pytest", SUITE]
+    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, check=False)
+    given.write_text(whole, "utf-8")
+    (said,) = done.stderr.strip().splitlines()
+    assert said.startswith("ERROR: ppo_by_hand/core/shapes.py, a file of the course, ") and done.returncode == 4
+    assert says in said and said.endswith("`git checkout ppo_by_hand/core/shapes.py` brings it back")
+
+
+def test_watch_runs_a_lesson_at_each_save(course: Path, file: Path):
+    """The command of `make watch LESSON=4`."""
+    command = f"{sys.executable} -m pytest {SUITE}"
+    terminal = session(course, "-m", "watchfiles", "--filter", "python", command, "tutorial")
+    terminal.expect(r"\d points  done")
+    solved = file.read_text("utf-8")
+    for text, said in ((solved + "\ndef broken(:\n", "SyntaxError"), (solved, r"\d points  done")):
+        file.write_text(text, "utf-8")
+        terminal.expect(said)
+    terminal.sendintr()
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+
+
+def test_floats_keep_their_point_and_a_long_print_is_cut():
+    assert show_argument(torch.tensor([0.0, 1.5, -2.0, 1e-9, nan])) == "[0., 1.5, -2., 1e-09, nan] (float32)"
+    assert show_argument(torch.tensor([0, 1])) == "[0, 1]" and show_argument(1.0) == "1."
+    lines = printed_lines(Outcome(printed="line\n" * 90, printed_length=450))
+    assert len(lines) == SCREEN + 2 and lines[-1] == "    ... cut: 450 characters in all; pytest -s shows them"

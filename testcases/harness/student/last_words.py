@@ -1,0 +1,105 @@
+"""Where a run was when its process ended without a word: a crash inside a library, a closed window, a killed process.
+
+Nothing in the process can say that any more. So each test of a lesson notes beforehand where it is, Python adds the
+line if it crashes, and the next run reads what is left.
+"""
+
+import faulthandler
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from ..catalog import ROOT, Entry
+from ..catalog import lesson as read_lesson
+from .progress import FOLDER
+
+NAME = "running-{}"
+
+
+class Note:
+    """Where this process is; taken back when it ends as it should."""
+
+    def __init__(self, subject: Path) -> None:
+        self._subject, self._path = subject, FOLDER / NAME.format(os.getpid())
+        self._file = self._path.open("w+", encoding="utf-8")
+
+    def at(self, entry: Entry) -> None:
+        file = self._subject / entry.lesson / read_lesson(entry.lesson).file_of(entry.exercise)
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(f"{entry.lesson} · {entry.exercise}\n{file}\n")
+        self._file.flush()
+        faulthandler.enable(self._file)  # in place of the terminal, to which pytest has it write
+
+    def take_back(self) -> None:
+        faulthandler.disable()
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+
+def note(subject: Path) -> Note | None:
+    """None where the course's folder cannot be written to."""
+    try:
+        FOLDER.mkdir(exist_ok=True)
+        return Note(subject)
+    except OSError:
+        return None
+
+
+def left_behind() -> Iterator[str]:
+    """A sentence for each run that has ended without a word; each is said once."""
+    for path in sorted(FOLDER.glob(NAME.format("*"))):
+        try:
+            if _is_alive(int(path.name.removeprefix(NAME.format("")))):
+                continue
+            said, file, *dump = path.read_text("utf-8", "replace").splitlines() or ["", ""]
+            path.unlink()
+        except (OSError, ValueError):
+            continue  # another process has it
+        if said:
+            place = _place(Path(file), said, dump)
+            yield f"{said}: your last run ended in it without a word, {place}. Did a library crash there?"
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """In this block `os._exit` is an error like `sys.exit`: else pytest would end with a status that means nothing."""
+    leave, process = os._exit, os.getpid()
+
+    def stay(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)  # a process that the call has forked
+        raise SystemExit(f"os._exit({status}) ends the whole process, and all that it has not saved: return, or raise")
+
+    os._exit = stay
+    try:
+        yield
+    finally:
+        os._exit = leave
+
+
+def _place(file: Path, said: str, dump: list[str]) -> str:
+    """The student's line in what Python wrote while it crashed; else where the function begins."""
+    lines = (re.search(r'File "(.+)", line (\d+)', one) for one in dump)
+    line = next((int(one[2]) for one in lines if one and Path(one[1]) == file), 0)
+    shown = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
+    if line or not file.is_file():
+        return f"at {shown}:{line}"
+    name, text = said.rpartition(" ")[2].rpartition(".")[2], file.read_text("utf-8", "replace")
+    first = next((i for i, one in enumerate(text.splitlines(), 1) if re.match(rf"\s*def {name}\b", one)), 0)
+    return f"somewhere in {shown}:{first}"
+
+
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        return False  # there the file cannot be removed while its process has it open
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
