@@ -154,10 +154,8 @@ def _root(folder: str, files: dict[str, str], read: Read) -> _Root:
 
 
 def _is_given(root: _Root, is_course: bool) -> bool:
-    """Whether this is what the course brings: its suites, or its solutions, known by their marks."""
+    """Whether this is the course's solutions, known by their marks."""
     parts = root.folder.lower().split("/")
-    if not OF_COURSE.isdisjoint(parts):
-        return True
     is_solved = any(part.startswith("solution") for part in parts)
     return root.marked and (is_solved or (is_course and not any("tutorial" in part for part in parts)))
 

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,6 @@ from .assignment import Assignment
 from .grade import Grader, Keep, empty_result, plan
 from .secret import Secret
 from .store import has_grader_error, read_result, suites_of, write_result
-
-ATTEMPTS = 2
 
 
 @dataclass
@@ -85,19 +84,18 @@ def _mark_all(hand_ins: list[HandIn], results: Path, batch: Batch) -> None:
     def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
         """Those at which the grader failed."""
         failed = []
-        with _Pool(make, max(1, min(jobs, len(hand_ins))), patience) as pool:
-            for submission, answer in pool.map(submissions):
-                path = results / f"{submission.file_name}.json"
-                try:
-                    answer = _as_result(submission, answer, batch)
-                    write_result(path, answer)
-                except OSError:
-                    raise  # The disk is everybody's.
-                except Exception as error:
-                    answer = _as_result(submission, _told(error), batch)
-                    write_result(path, answer)
-                failed += [submission] if has_grader_error(answer) else []
-                bar.update()
+        for submission, answer in _in_processes(submissions, jobs, patience, make):
+            path = results / f"{submission.file_name}.json"
+            try:
+                answer = _as_result(submission, answer, batch)
+                write_result(path, answer)
+            except OSError:
+                raise  # The disk is everybody's.
+            except Exception as error:
+                answer = _as_result(submission, _told(error), batch)
+                write_result(path, answer)
+            failed += [submission] if has_grader_error(answer) else []
+            bar.update()
         return failed
 
     with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
@@ -166,93 +164,67 @@ def _todo(hand_ins: list[HandIn], results: Path, bar: Any, batch: Batch) -> Iter
             yield submission
 
 
-class _Pool:
-    """Processes that mark submissions, each with a sandbox of its own. One that dies costs no other its work."""
+class _Process:
+    """A process that marks one submission after the other, in a sandbox of its own."""
 
-    def __init__(self, make: Callable[[], Grader], jobs: int, seconds: float) -> None:
-        self._make, self._jobs, self._seconds = make, jobs, seconds
-        self._workers: dict[Connection, Any] = {}
-        self._context = multiprocessing.get_context("fork")
+    def __init__(self, make: Callable[[], Grader], others: Iterable[_Process]) -> None:
+        context = multiprocessing.get_context("fork")
+        self.connection, theirs = context.Pipe()
+        inherited = [self.connection, *(other.connection for other in others)]
+        self._process = context.Process(target=_serve, args=(theirs, inherited, make), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.submission: Submission | None = None
+        self.end = 0.0
 
-    def __enter__(self) -> _Pool:
-        return self
+    def give(self, submission: Submission, seconds: float) -> None:
+        self.submission, self.end = submission, time.monotonic() + seconds
+        with contextlib.suppress(OSError):  # It has died: that is its answer.
+            self.connection.send(submission)
 
-    def __exit__(self, *error: object) -> None:
-        for connection in list(self._workers):
-            self._end(connection)
+    def answer(self) -> dict[str, Any] | str:
+        """A result, or in words why there is none."""
+        if not self.connection.poll():
+            return "the grader was not done in time"
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            return "the grader's own process died"
 
-    def map(self, submissions: Iterable[Submission]) -> Iterator[tuple[Submission, dict[str, Any] | str]]:
-        """Results in the order in which they are ready; instead of one, in words, why there is none."""
-        source = iter(submissions)
-        again: list[tuple[Submission, int]] = []
-        busy: dict[Connection, tuple[Submission, int, float]] = {}
-        idle: list[Connection] = []
-        more = True
+    def close(self) -> None:
+        self.connection.close()
+        self._process.join(5)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _in_processes(
+    submissions: Iterable[Submission], jobs: int, seconds: float, make: Callable[[], Grader]
+) -> Iterator[tuple[Submission, dict[str, Any] | str]]:
+    """Results in the order in which they are ready. A process that dies or hangs costs no other its work."""
+    source, busy, idle = iter(submissions), list[_Process](), list[_Process]()
+    try:
         while True:
-            while more and (idle or len(self._workers) < self._jobs):
-                submission, attempt = again.pop() if again else (next(source, None), 1)
-                if submission is None:
-                    more = False
-                    break
-                connection = self._sent(submission, idle)
-                busy[connection] = submission, attempt, time.monotonic() + self._seconds
+            for submission in islice(source, jobs - len(busy)):
+                busy.append(idle.pop() if idle else _Process(make, busy))
+                busy[-1].give(submission, seconds)
             if not busy:
                 return
-            first = min(end for _, _, end in busy.values())
-            ready = wait(list(busy), max(0.0, first - time.monotonic()))
-            for connection, (submission, attempt, end) in list(busy.items()):
-                result = self._answer(connection, connection in ready, end)
-                if result is None:
-                    continue
-                del busy[connection]
-                idle += [connection] if connection in self._workers else []
-                if isinstance(result, str) and attempt < ATTEMPTS:
-                    again.append((submission, attempt + 1))
-                    more = True
+            first = min(process.end for process in busy)
+            ready = wait([process.connection for process in busy], max(0.0, first - time.monotonic()))
+            for process in [one for one in busy if one.connection in ready or time.monotonic() > one.end]:
+                answer = process.answer()
+                busy.remove(process)
+                if isinstance(answer, str):
+                    process.close()
                 else:
-                    yield submission, result
-
-    def _sent(self, submission: Submission, idle: list[Connection]) -> Connection:
-        """To a process that is idle, or to a new one: whoever has died since its last answer takes none."""
-        while idle:
-            connection = idle.pop()
-            try:
-                connection.send(submission)
-                return connection
-            except OSError:
-                self._end(connection)
-        connection = self._start()
-        connection.send(submission)
-        return connection
-
-    def _answer(self, connection: Connection, is_ready: bool, end: float) -> Any:
-        """A result, or in words why there will be none; None while it is waited for."""
-        if is_ready:
-            with contextlib.suppress(EOFError, OSError):
-                return connection.recv()
-            self._end(connection)
-            return "the grader's own process died"
-        if time.monotonic() > end:
-            self._end(connection)
-            return "the grader was not done in time"
-        return None
-
-    def _start(self) -> Connection:
-        ours, theirs = self._context.Pipe()
-        others = list(self._workers)
-        process = self._context.Process(target=_serve, args=(theirs, [ours, *others], self._make), daemon=True)
-        process.start()
-        theirs.close()
-        self._workers[ours] = process
-        return ours
-
-    def _end(self, connection: Connection) -> None:
-        process = self._workers.pop(connection)
-        connection.close()
-        process.join(5)
-        if process.is_alive():
-            process.kill()
-            process.join()
+                    idle.append(process)
+                assert process.submission
+                yield process.submission, answer
+    finally:
+        for process in (*busy, *idle):
+            process.close()
 
 
 def _serve(connection: Connection, others: list[Connection], make: Callable[[], Grader]) -> None:

@@ -150,8 +150,11 @@ def read(path: Path) -> People:
     """
     (_, header), *rows = csv_rows(path)
     names = [name.strip().lower() for name in header]
-    places = {key: min(names.index(one) for one in known if one in names) for key, known in COLUMNS.items() if
-              any(one in names for one in known)}  # fmt: skip
+    places = {
+        key: min(names.index(one) for one in known if one in names)
+        for key, known in COLUMNS.items()
+        if not set(known).isdisjoint(names)
+    }
     if not set(places) - {"section", "folder"}:
         told = clean(", ".join(header))
         raise ValueError(f"{path.name}: expected columns such as name, id, sis_id, login or email, got {told!r}")
@@ -200,14 +203,14 @@ def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person | No
 
 
 def _of_export(sheet: Sheet) -> Person | None:
+    first, *_ = *sheet.ids, ""
     if sheet.system == "Canvas":
-        return Person(name=sheet.name, id=sheet.ids[0]) if sheet.ids[0].isdigit() else None
+        return Person(name=sheet.name, id=first) if first.isdigit() else None
     if sheet.system == "Moodle":
-        return Person(name=sheet.name, identifier=sheet.ids[0])
+        return Person(name=sheet.name, identifier=first)
     if sheet.system == "Gradescope":
-        emails = [one for one in sheet.ids if "@" in one]
-        others = [one for one in sheet.ids if "@" not in one]
-        return Person(name=sheet.name, email=(*emails, "")[0], sis_id=(*others, "")[0])
+        is_email = "@" in first
+        return Person(name=sheet.name, email=first if is_email else "", sis_id="" if is_email else first)
     return None
 
 

@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import math
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -289,9 +290,10 @@ def write(
         writer.writerow(row)
     path, new = out / FILE, "\ufeff" + text.getvalue()
     if path.exists() and path.read_bytes() != new.encode():
-        path.replace(out / LAST)
+        shutil.copyfile(path, out / LAST)  # So that there is a table at any moment, even on a full disk.
     write_text(path, new, lasting=True)
-    write_json(out / SEEN, {mark.folder: _state(mark, before.get(mark.folder) or {}) for mark in marks if mark.sheet})
+    now = {mark.folder: _state(mark, before.get(mark.folder) or {}) for mark in marks if mark.sheet}
+    write_json(out / SEEN, {**before, **now})
     return path
 
 

@@ -198,16 +198,21 @@ def test_the_grader_fails_at_one_and_marks_the_others(
     def grade(grader: Any, submission: Any) -> dict[str, Any]:
         if submission.student == "Bob Roe":
             raise RecursionError("\ud800" * 999)
+        if submission.student == "dan":
+            os._exit(1)
         return grader.result(submission, {}, 0.0)
 
     monkeypatch.setattr(batches, "Sandbox", lambda *_: NoSandbox())
     monkeypatch.setattr(batches.Grader, "grade", grade)
-    folder = folder_of(dict.fromkeys(("ann", "Bob Roe", "cem"), SOURCE.encode()), tmp_path / "in")
+    folder = folder_of(dict.fromkeys(("ann", "Bob Roe", "cem", "dan"), SOURCE.encode()), tmp_path / "in")
     asked = Batch("bwrap", SECRET, 1, Limits(), everything())
     grade_folder(folder, tmp_path / "out", asked)
-    assert "Bob Roe: grader error: RecursionError" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "Bob Roe: grader error: RecursionError" in said and "dan: grader error: the grader's own process died" in said
+    )
     found = report(tmp_path / "out")
-    assert {mark.folder: mark.mark for mark in found.marks} == {"ann": 0, "Bob Roe": None, "cem": 0}
+    assert {mark.folder: mark.mark for mark in found.marks} == {"ann": 0, "Bob Roe": None, "cem": 0, "dan": None}
     assert "no verdict" in (tmp_path / "out/report/index.html").read_text("utf-8")
 
 

@@ -121,12 +121,6 @@ def undisturbed(bubblewrap: None, few: Path, tmp_path_factory: pytest.TempPathFa
     return out
 
 
-def test_same_secret_same_results(few: Path, undisturbed: Path, tmp_path: Path):
-    assert grade(few, tmp_path / "again", "--jobs", "2", SECRET=SECRET).returncode == 0
-    assert without_times(tmp_path / "again") == without_times(undisturbed)
-    assert table(tmp_path / "again") == table(undisturbed)
-
-
 def test_a_wrong_answer_has_its_cause(undisturbed: Path):
     exercise = results(undisturbed)["student1"]["lessons"]["lesson04_gae"]["exercises"]["td_errors"]
     assert exercise["status"] == "wrong" and 0 < exercise["score"] < exercise["max_score"]

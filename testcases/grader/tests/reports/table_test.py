@@ -75,6 +75,23 @@ def test_the_last_table_is_kept(tmp_path: Path):
     assert (tmp_path / "marks.last.csv").read_bytes() == edited
 
 
+def test_a_disk_that_is_full_takes_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    report(put(tmp_path, ANN))
+    edit(tmp_path, "leeann_11", score="6")
+    edited = (tmp_path / "marks.csv").read_bytes()
+    write = table.write_text
+
+    def fails(path: Path, *given: Any, **named: Any) -> Path:
+        if path.name == "marks.csv":
+            raise OSError(28, "No space left on device")
+        return write(path, *given, **named)
+
+    monkeypatch.setattr(table, "write_text", fails)
+    with pytest.raises(OSError):
+        report(tmp_path)
+    assert (tmp_path / "marks.csv").read_bytes() == edited
+
+
 def test_a_score_for_code_that_has_changed_since_is_looked_at_until_it_is_given_anew(tmp_path: Path):
     report(put(tmp_path, ANN))
     edit(tmp_path, "leeann_11", score="5")
