@@ -548,7 +548,7 @@ def rewards_to_go(rewards, mask, gamma=1.0):
     "written-on-windows": Case("right, with a byte-order mark and \\r\\n", "", score=WHOLE, also={f"{LESSON}.td_errors": "passed"},
         files={GAE: module("", "", right=True).replace("\n", "\r\n").encode("utf-8-sig")}),
     "written-in-latin-1": Case("right, in an encoding that it names", "", score=WHOLE, also={f"{LESSON}.td_errors": "passed"},
-        files={GAE: ("# coding: latin-1\n# caf\u00e9\n" + module("", "", right=True)).encode("latin-1")}),
+        files={GAE: ("# coding: latin-1\n# \u00e9\n" + module("", "", right=True)).encode("latin-1")}),
 
     # Honest habits.
     "works-as-at-home": Case("right, with what editors and students leave in a file", "passed", ('''
