@@ -4,7 +4,7 @@ import ctypes
 import os
 import struct
 
-_PDEATHSIG, _DUMPABLE, _SECCOMP, _CAPBSET_DROP, _NO_NEW_PRIVS, _CAP_AMBIENT = 1, 4, 22, 24, 38, 47
+_PDEATHSIG, _DUMPABLE, _SECCOMP, _NO_NEW_PRIVS = 1, 4, 22, 38
 
 FORBIDDEN = {
     # Memory that belongs to no process, so that nobody counts it.
@@ -62,16 +62,6 @@ def dumpable(yes: bool) -> None:
 
 def die_with_parent() -> None:
     _check(_libc.prctl(_PDEATHSIG, 9, 0, 0, 0), "prctl")
-
-
-def drop_capabilities() -> None:
-    """For good: a program started later cannot have any either."""
-    _libc.prctl(_CAP_AMBIENT, 4, 0, 0, 0)
-    for number in range(64):
-        _libc.prctl(_CAPBSET_DROP, number, 0, 0, 0)
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
-    _check(_libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
-    _check(_libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
 
 
 def become(user: int) -> None:
