@@ -24,6 +24,8 @@ LOWEST_KL = -1.0
 """Nats per response: by chance the k1 estimate of a small KL may be a little below 0."""
 KL_PER_TOKEN = 2.0
 """Nats per token: such a policy writes what the reference almost never would."""
+LEAST_MOVED = 0.1
+"""Share of the trained weights."""
 LEAST_ENTROPY = 0.01
 """Nats per token: one unlikely token in about a thousand."""
 LARGEST_CLIP_FRACTION = 0.5
@@ -133,6 +135,20 @@ def policy_moves(history: Sequence[Metrics]) -> str | None:
     return "the ratio stayed 1 in all steps: frozen weights, a detached loss, or old log-probs that are made anew"
 
 
+def weights_move(history: Sequence[Metrics]) -> str | None:
+    """A step that is smaller than the rounding of a weight leaves it as it is, in bfloat16 nearly all of them."""
+    metrics = history[-1]
+    share = metrics.get("moved_share", 1.0)
+    if share >= LEAST_MOVED or metrics.get("learning_rate", 1.0) == 0.0 or metrics.get("skipped_share", 0.0) > 0.5:
+        return None
+    if not math.isfinite(metrics.get("grad_norm", 0.0)):
+        return None  # a step that float16's scaler has skipped
+    return (
+        f"the steps of one update changed {share:.0%} of the trained weights: they are too small for the weights' "
+        "precision, so raise learning_rate, or load the models in float32"
+    )
+
+
 def steps_are_small(history: Sequence[Metrics]) -> str | None:
     """The clip is for a few tokens; if it holds half of them, the update went much too far."""
     share, kl = history[-1].get("clip_fraction", 0.0), history[-1].get("approx_kl", 0.0)
@@ -206,6 +222,7 @@ CHECKS: tuple[Check, ...] = (
     entropy_is_not_negative,
     entropy_is_left,
     policy_moves,
+    weights_move,
     a_step_was_taken,
     steps_are_small,
     gradients_are_not_drowned,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .config import PPOConfig
 from .schedule import Schedule, learning_rates
 from .tokens import is_stop
+
+SAMPLE = 1000
+"""Numbers of a weight that are compared before and after an update."""
 
 
 def rollout_metrics(
@@ -65,6 +68,25 @@ def sampler_metrics(experience: Any) -> dict[str, float]:
         "sampler_kl": (log_ratio.expm1() - log_ratio).mean().item(),
         "sampler_ratio_max": log_ratio.exp().max().item(),
     }
+
+
+def sample_of_weights(model: nn.Module) -> list[Tensor]:
+    """Up to SAMPLE numbers of each trained weight, as they are now: of float32 at least, and outside of embeddings,
+    whose rows change only if a batch has their token."""
+    tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
+    found = []
+    for weight in model.parameters():
+        if weight.requires_grad and weight.dtype.itemsize >= 4 and id(weight) not in tables:
+            own = weight.to_local() if hasattr(weight, "to_local") else weight  # under FSDP a process holds a part
+            flat = own.detach().flatten()
+            found.append(flat[:: max(1, len(flat) // SAMPLE)].clone())
+    return found
+
+
+def moved_and_all(before: list[Tensor], now: list[Tensor]) -> tuple[int, int]:
+    """How many of these numbers have changed, and how many there are."""
+    moved = sum(int((one != other).sum()) for one, other in zip(before, now, strict=True))
+    return moved, sum(len(one) for one in before)
 
 
 def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:

@@ -215,6 +215,10 @@ class DistributedPPOTrainer(PPOTrainer):
         return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
         # endregion
 
+    def _moved(self) -> tuple[int, int]:
+        moved, weights = zip(*self.processes.collect([super()._moved()]), strict=True)
+        return sum(moved), sum(weights)
+
     def save_checkpoint(self, directory: str | Path) -> None:
         """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes the whole file.
 

@@ -178,7 +178,6 @@ def test_a_frozen_reference_may_have_16_bits():
     assert metrics["kl"] == pytest.approx(0.0, abs=0.05)
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="issue 46: the rebuilt trainer measures it within its update")
 @named_cases("learning_rate, most", {"usual": (1e-4, 1.0), "too-small-to-change-a-weight": (1e-12, 0.1)})
 def test_a_run_says_what_share_of_the_trained_weights_moved(learning_rate, most):
     """`moved_share`: of the trained weights outside of embeddings, whose rows may be used by no token of a batch."""

@@ -710,7 +710,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     )
     """two loops, and an else that says that the inner one was not left early"""
     means_written_out = edit(
-        "metrics |= _merge(self.steps)",
+        "metrics |= _merge(self.steps) | self._moved_share()",
         "steps = self.steps\n"
         "metrics |= {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}\n"
         'metrics["ratio_max"] = max(step["ratio_max"] for step in steps)\n'

@@ -45,7 +45,7 @@ from ppo_by_hand.core.checkpoints import (
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.dropout import check_no_dropout
 from ppo_by_hand.core.metrics import merged as _merge
-from ppo_by_hand.core.metrics import rollout_metrics, sampler_metrics
+from ppo_by_hand.core.metrics import moved_and_all, rollout_metrics, sample_of_weights, sampler_metrics
 from ppo_by_hand.core.metrics import weighted as _weighted
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, encode_prompts, tokenize
@@ -148,6 +148,7 @@ class PPOTrainer:
         self.history: list[dict[str, float]] = []
         self.steps: list[dict[str, float]] = []
         self._is_measured = False
+        self._before: list[Tensor] = []
 
     @property
     def policy(self) -> PreTrainedModel:
@@ -245,16 +246,16 @@ class PPOTrainer:
            a new order from `self.shuffling`: call `optimizer_step`, and keep what it returns in `self.steps`. The
            epochs end at once when a minibatch's `approx_kl` exceeds `config.max_update_kl`: the policy has moved far
            enough. (NaN exceeds nothing: that step was skipped.)
-        5. after all of them: update the KL coefficient with the KL of the rollout and the number of its responses, and
-           count the update
+        5. after all of them: merge their statistics (`_merge`, `self._moved_share`), update the KL coefficient with the
+           KL of the rollout and the number of its responses, and count the update
 
         Args:
             batch: prompts: texts, lists of token ids, or rows with more columns.
 
         Returns:
-            Metrics of the update: those of the rollout, and the means over the optimizer steps of their statistics
-            (`_merge`), with `ratio_max` the largest, `first_ratio_max` of the first step alone (it is 1: nothing has
-            moved yet) and `optimizer_steps`, their number.
+            Metrics of the update: those of the rollout, and the means over the optimizer steps of their statistics,
+            with `ratio_max` the largest, `first_ratio_max` of the first step alone (it is 1: nothing has moved yet),
+            `optimizer_steps`, their number, and `moved_share`, the share of the trained weights that they changed.
 
         Raises:
             ValueError: whatever `generate_responses` or `compute_rewards` refuses.
@@ -371,7 +372,18 @@ class PPOTrainer:
         return metrics
 
     def _set_learning_rate(self) -> None:
+        """Set the learning rates of this update; what its steps will move is measured from here."""
+        self._before = sample_of_weights(self.model)
         set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)
+
+    def _moved(self) -> tuple[int, int]:
+        """How many of some trained weights the steps have changed, and how many these are."""
+        return moved_and_all(self._before, sample_of_weights(self.model))
+
+    def _moved_share(self) -> dict[str, float]:
+        """`moved_share`; after a single step nothing, since half of LoRA's weights stay in the first."""
+        moved, weights = self._moved()
+        return {"moved_share": moved / weights} if len(self.steps) > 1 and weights else {}
 
     def _microbatches(self, minibatch: Experience) -> list[Experience]:
         if self.config.micro_batch_size is None:

@@ -190,6 +190,10 @@ class DistributedPPOTrainer(PPOTrainer):
         """
         raise NotImplementedError("lesson11: DistributedPPOTrainer.optimizer_step")
 
+    def _moved(self) -> tuple[int, int]:
+        moved, weights = zip(*self.processes.collect([super()._moved()]), strict=True)
+        return sum(moved), sum(weights)
+
     def save_checkpoint(self, directory: str | Path) -> None:
         """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes the whole file.
 
