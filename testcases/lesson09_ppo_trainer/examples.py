@@ -56,7 +56,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
     for settings in (
         {"kl_coef": 0.3},
         {"coefficient": 0.4, "micro_rollout_batch_size": 2, "whiten_rewards": True, "missing_stop_penalty": 3.0},
-        {"recompute_log_probs": True, "micro_rollout_batch_size": 3, "temperature": 0.7, "clip_score": 0.5},
+        {"recompute_log_probs": True, "micro_rollout_batch_size": 3, "temperature": 0.7, "wrapped": True},
         {"by_columns": True, "micro_rollout_batch_size": 1, "kl_estimator": "k3", "kl_coef": 0.5},
     ):
         responses, mask = _some_responses(draw)
@@ -75,8 +75,8 @@ def _doubled(draw: torch.Generator, seed: int) -> list[Request]:
     doubled = scenario("doubled_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "max_new_tokens": 4, "critic_lam": 0.9, "whiten_rewards": True}
     return [
-        request(doubled, **_world(draw), method=method, seed=seed, **settings)
-        for method in ("generate_responses", "compute_rewards")
+        request(doubled, **_world(draw), method=method, whiten_advantages=whiten, seed=seed, **settings)
+        for method, whiten in (("generate_responses", True), ("compute_rewards", False))
     ]
 
 

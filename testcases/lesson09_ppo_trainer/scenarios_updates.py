@@ -216,19 +216,22 @@ def rewards_of(
     mask: Tensor,
     coefficient: float | None = None,
     by_columns: bool = False,
+    wrapped: bool = False,
     **given: Any,
 ) -> dict[str, Any]:
     """`compute_rewards` of given responses. "passes" says how many rows the reference read at once, and how often the
     policy did.
 
     `coefficient`: the KL controller's at present. `by_columns`: the reward is a function that returns the column
-    "worth" of each prompt's row, its number.
+    "worth" of each prompt's row, its number. `wrapped`: the model is, as on several processes.
     """
     if by_columns:
         given["reward"] = _column_worth
     trainer = student(lesson, **given)
     if coefficient is not None:
         trainer.kl_controller.value = coefficient
+    if wrapped:
+        trainer.model = Wrapped(trainer.model)
     rows: list[Any] = prompts_of(prompts)
     if by_columns:
         rows = [{"input_ids": row, "worth": float(number)} for number, row in enumerate(rows)]
