@@ -160,7 +160,6 @@ FILES = {
     "syntax-error": ("{}\ndef broken(:\n", "gae.py does not load", "SyntaxError"),
     "error-at-import": ("{}\n1 / 0\n", "gae.py does not load", "ZeroDivisionError"),
     "exit-at-import": ("{}\nimport sys; sys.exit(0)\n", "gae.py does not load", "SystemExit"),
-    "endless-at-import": ("{}\nwhile True: pass\n", "took too long", "stopped after"),
     "another-lessons-file": ("", "missing", "defines no td_errors"),
     "renamed": ("{}\ntd_error = td_errors\ndel td_errors\n", "missing", "defines no td_errors; there is td_error"),
 }

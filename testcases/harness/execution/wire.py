@@ -5,9 +5,7 @@ Both sides use this file; only the trusted side has to distrust what it reads.
 """
 
 import contextlib
-import itertools
 import json
-import marshal
 import math
 import mmap
 import socket
@@ -29,8 +27,6 @@ MAX_DEPTH = 12
 MAX_EXTENT = 2**58
 ALIGN = 64
 """Of the tensors of a request, in bytes: torch's own."""
-ONCE = 2**31
-"""The first number of a line's messages that are not remembered."""
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -134,78 +130,34 @@ def _left(deadline: Deadline) -> float | None:
 
 
 class Line:
-    """The way to another worker, for messages with a list of "tensors". That one is trusted, and trusts nobody.
-
-    What was asked once is known until a message with "next", and the other end remembers the message. The answers to
-    what came after it the last time are fetched with it: tests ask every implementation the same, and the way there and
-    back is what takes time. Whoever gets tensors must not change them; "heard" stands for question and answer.
-    """
-
-    AHEAD = 4
-    """Answers that come with that to a "next"; with each later one twice as many as with the one before."""
-    ROOM = 2**22
-    """Bytes of messages that are remembered."""
+    """The way to another worker, for messages with a list of "tensors": a question, and its answer. The other end is
+    trusted, and trusts nobody."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.settimeout(None)
-        self._channel, self._file = channel, channel.makefile("rb")
-        self._room, self._ahead, self._once = self.ROOM, self.AHEAD, itertools.count(ONCE)
-        self._numbers: dict[bytes, int] = {}
-        self._known: dict[int, bytes | dict[str, Any]] = {}
+        self._channel = channel
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """
+        """The answer, with "heard" for question and answer: the same if both are.
+
         Raises:
             Closed: the other side is gone.
         """
-        if "next" in message:
-            self._known, self._ahead = {}, self.AHEAD
-            return self._exchange([next(self._once), *range(min(self._ahead, len(self._numbers)))], message)
-        told = _told(message)
-        number = self._numbers.get(told)
-        if number is None:
-            self._room -= len(told)
-            number = len(self._numbers) if self._room > 0 else next(self._once)
-            if number < ONCE:
-                self._numbers[told] = number
-            return self._exchange([number], message)
-        if number not in self._known:
-            later = range(number + 1, min(number + self._ahead, len(self._numbers)))
-            self._ahead *= 2
-            return self._exchange([number, *(one for one in later if one not in self._known)])
-        return self._answer_to(number)
-
-    def _exchange(self, numbers: list[int], message: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The answers to what has these numbers, or to a message, the first of them."""
-        frame = _framed(message) if message else b""
-        self._send(struct.pack(f"<?I{len(numbers)}I", bool(frame), len(numbers), *numbers) + frame)
-        sizes = struct.unpack(f"<{len(numbers)}I", self._exactly(4 * len(numbers)))
-        self._known |= {number: self._exactly(size) for number, size in zip(numbers, sizes, strict=True)}
-        return self._answer_to(numbers[0])
-
-    def _answer_to(self, number: int) -> dict[str, Any]:
-        found = self._known[number]
-        if isinstance(found, bytes):
-            message = marshal.loads(found)
-            tensors = [_tensor_of(*tensor) for tensor in message["tensors"]]
-            found = self._known[number] = {**message, "tensors": tensors, "heard": (number, hash(found))}
-        return found
+        question = _framed(message)
+        self._send(question)
+        header, body = self._received()
+        return {**_message(header, body), "heard": hash((question, bytes(header), bytes(body)))}
 
     def answer_all(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Answer one message after the other, until nobody asks any more or something else arrives. Each has a "number"
-        here, which is the same whenever the same is asked.
-        """
-        asked: dict[int, dict[str, Any]] = {}
+        """Answer one message after the other, until nobody asks any more or something else arrives."""
         with contextlib.suppress(Closed, BadFrame, LookupError):
             while True:
-                is_new, count = struct.unpack("<?I", self._exactly(5))
-                numbers = struct.unpack(f"<{min(count, MAX_NODES)}I", self._exactly(4 * min(count, MAX_NODES)))
-                if is_new:
-                    asked[numbers[0]] = {**_message(*self._received()), "number": numbers[0]}
-                told = [_answered(answer, asked[number]) for number in numbers]
-                self._send(struct.pack(f"<{len(told)}I", *map(len, told)) + b"".join(told))
-                if numbers[0] >= ONCE:
-                    del asked[numbers[0]]
+                found = answer(_message(*self._received()))
+                try:
+                    told = _framed(found)
+                except (TypeError, ValueError) as error:
+                    told = _framed({"error": ["TypeError", str(error)]})
+                self._send(told)
 
     def _send(self, data: bytes) -> None:
         try:
@@ -213,45 +165,11 @@ class Line:
         except OSError:
             raise Closed from None
 
-    def _received(self) -> tuple[bytes, bytearray]:
-        magic, header_size, body_size = PREFIX.unpack(self._exactly(PREFIX.size))
+    def _received(self) -> tuple[bytearray, bytearray]:
+        magic, header_size, body_size = PREFIX.unpack(_exactly(self._channel, PREFIX.size, None))
         if magic != MAGIC or header_size > MAX_HEADER or body_size > MAX_BODY:
             raise BadFrame("not a frame")
-        return self._exactly(header_size), bytearray(self._exactly(body_size))
-
-    def _exactly(self, size: int) -> bytes:
-        try:
-            data = self._file.read(size)
-        except OSError:
-            raise Closed from None
-        if len(data) < size:
-            raise Closed
-        return data
-
-
-def _answered(answer: Callable[[dict[str, Any]], dict[str, Any]], message: dict[str, Any]) -> bytes:
-    found = answer(message)
-    try:
-        return _told(found)
-    except (TypeError, ValueError) as error:
-        return _told({"error": ["TypeError", str(error)]})
-
-
-def _told(message: dict[str, Any]) -> bytes:
-    """A message for somebody who trusts whoever wrote it; the same bytes for the same message."""
-    return marshal.dumps({**message, "tensors": [_bytes_of(tensor) for tensor in message.get("tensors", ())]}, 2)
-
-
-def _bytes_of(tensor: Tensor) -> tuple[str, tuple[int, ...], bytes]:
-    plain = tensor.contiguous().resolve_conj().resolve_neg()
-    data = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
-    return NAMES[plain.dtype], tuple(plain.shape), data.numpy().tobytes()
-
-
-def _tensor_of(dtype: str, shape: tuple[int, ...], data: bytes) -> Tensor:
-    if not data:
-        return torch.empty(shape, dtype=DTYPES[dtype])
-    return torch.frombuffer(bytearray(data), dtype=DTYPES[dtype]).reshape(shape)
+        return _exactly(self._channel, header_size, None), _exactly(self._channel, body_size, None)
 
 
 def _framed(message: dict[str, Any]) -> bytes:
@@ -261,7 +179,7 @@ def _framed(message: dict[str, Any]) -> bytes:
     return PREFIX.pack(MAGIC, len(text), len(packer.body)) + text + packer.body
 
 
-def _message(text: bytes, body: bytearray) -> dict[str, Any]:
+def _message(text: bytearray, body: bytearray) -> dict[str, Any]:
     """
     Raises:
         BadFrame: it is none.

@@ -324,8 +324,7 @@ def test_what_is_asked_after_tests_does_not_wait_for_them(sandbox: Sandbox):
         subject.finish()
 
 
-def test_a_line_answers_as_one_process_does_and_goes_seldom_there_and_back():
-    """The tests ask all implementations the same: the answers to what comes next are there before it is asked."""
+def test_a_line_answers_as_one_process_does():
     chosen = [one.source for one in (RIGHT[0], WRONG[0], *RIGHT[1:], WRONG[9])]
     questions = [
         ((torch.ones(2, size), torch.ones(2, size + 1), torch.zeros(2, size)), {"gamma": gamma})
@@ -350,10 +349,7 @@ def test_a_line_answers_as_one_process_does_and_goes_seldom_there_and_back():
     thread = threading.Thread(target=wire.Line(far).answer_all, args=[behind.answer])
     thread.start()
     line = wire.Line(near)
-    caller, sent = Caller(line.ask), []
-    line._send = lambda data, send=line._send: (sent.append(data), send(data))[1]
-    across = list(answers(caller))
-    del line._send  # A line that holds itself would keep its socket open until it is collected, in another test.
+    across = list(answers(Caller(line.ask)))
     near.shutdown(socket.SHUT_RDWR)
     thread.join()
     near.close()
@@ -363,8 +359,6 @@ def test_a_line_answers_as_one_process_does_and_goes_seldom_there_and_back():
     assert all(
         torch.equal(a, b) for one, other in zip(across, here, strict=True) for a, b in zip(one, other, strict=True)
     )
-    first = 2 * len(questions)
-    assert len(sent) <= first + 5 * len(chosen), len(sent)
 
 
 def test_a_test_that_refuses_by_chance_as_it_is_loaded_is_named():
