@@ -15,26 +15,31 @@ HIDDEN = ("padding=any", "differentiable=no")
 """Nearly every project has them; the text says so once."""
 HEAD = """# Conformance: who agrees with whom
 
-Of {projects} projects, the functions that compute PPO's quantities were cut out of released sources and run as they
-are, on the {cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`), on {date}.
-Nothing is said of a version that was not run, nor of a training. All of it again, `--only KEY` a part:
-`python -m testcases.conformance.projects`; it fetches the wheels, and names each checkout that it expects.
+Do the projects that people train with compute the same numbers? We cut the functions that compute PPO's quantities out of
+the released sources of {projects} projects, and ran them as they are on the {cases} hand-worked cases of `ppo-conformance`
+{version} (`testcases/conformance/README.md`), on {date}. So this page tells you only about the versions that we ran, and it
+tells you nothing about a training. `python -m testcases.conformance.projects` runs all of it again, and `--only KEY` a part.
+It fetches the wheels, and it names each checkout that it expects.
 
-**How to read a row.** *agrees*: on all its cases, perhaps as a declared convention, whose place is quoted. *fails at a
-corner*: the ordinary cases agree, and the case whose id is given does not. *differs*: an ordinary case does not agree:
-a plain one, or one with numbers under the mask. How many of a situation's cases do not agree stands behind it. A
-difference is no verdict: look at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge. A case
-can be wrong, too; the README says what would convince us.
+**How to read a row.** A project *agrees* if it does so on all its cases, perhaps with a declared convention. Then we quote
+the place where it's declared. If a project *fails at a corner*, the ordinary cases agree, but the case whose id is given
+doesn't. If it *differs*, an ordinary case doesn't agree, either a plain one or one with numbers under the mask. Behind each
+situation stands how many of its cases don't agree. A difference isn't a verdict, though. Look at the case
+(`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can be wrong, too, and the README
+says what would convince us.
 
-Two conventions are declared nearly everywhere and not repeated: what an answer holds on padding is not fixed, and
-advantages and rewards carry no gradient. "NaN enters" means that NaN under the mask reaches the answer, since
-0 * NaN is NaN; it matters only where padding may be NaN. "Six digits" means that the numbers agree to 2e-6 and not to
-1e-9, as with 1e-8 added to a divisor or float32 inside. "Asked so" says what the project does around the call.
+Two conventions are declared nearly everywhere, so we don't repeat them. What an answer holds on padding isn't fixed, and
+advantages and rewards carry no gradient. The rows also use three short phrases:
 
-Each thread that is named was read on {opened}, in a public archive of GitHub's threads whose newest among these is of
-September 2026: it may have changed since. "Not yet reported" means that a search of that archive on the same day found
-nothing; a text for a person to send is then in `testcases/conformance/projects/issues`. For the other rows of the
-tables nobody has looked.
+- "NaN enters" means that NaN under the mask reaches the answer, since 0 * NaN is NaN. It matters only if padding may be NaN.
+- "Six digits" means that the numbers agree to 2e-6 but not to 1e-9, for example because 1e-8 was added to a divisor, or
+  because the function computes in float32.
+- "Asked so" introduces what the project does around the call, since we did the same.
+
+We read each thread that is named on {opened}, in a public archive of GitHub's threads. The newest of them is of September
+2026, so a thread may have changed since then. "Not yet reported" means that a search of that archive on the same day found
+nothing. Then there's a text for a person to send in `testcases/conformance/projects/issues`. We've looked for threads only
+for the differences that follow, and not for the other rows of the tables.
 
 ## What would be noticed first
 """
