@@ -143,10 +143,10 @@ def test_imports_of_every_kind_find_the_same_lessons(course: Path, file: Path):
     inside = (
         "from tutorial.lesson01_masked_sequences import masked_mean as inner\n"
         f"import tutorial.{LESSON}.gae\n"
-        f"from ..{LESSON} import compute_gae as mine\n"
-        f"assert inner is masked_mean and mine is compute_gae is tutorial.{LESSON}.gae.compute_gae\n"
+        f"from ..{LESSON}.gae import AdvantagesAndReturns as mine\n"
+        f"assert inner is masked_mean and mine is AdvantagesAndReturns is tutorial.{LESSON}.gae.AdvantagesAndReturns\n"
         f"from tutorial import {LESSON} as package\n"
-        "assert package.compute_gae is compute_gae\n"
+        "assert package.gae.AdvantagesAndReturns is mine and callable(package.compute_gae)\n"
     )
     replace_body(course / "tutorial", f"{inside}{RIGHT}return right")
     above = "import torch\nfrom tutorial.lesson01_masked_sequences import masked_mean\n"

@@ -11,9 +11,9 @@ import pdb
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TextIO
 
 from .messages import MAX_PRINTED
 
@@ -32,19 +32,21 @@ def a_tests_own_calls() -> Iterator[None]:
 
 class Heard(io.RawIOBase):
     """What a call has printed: the beginning, and how much there was. A progress bar, which draws over its own line, is
-    no print."""
+    no print. With `shown` it is printed there instead, and whatever the call closes, that stays open."""
 
     name = "<stdout>"
 
-    def __init__(self) -> None:
-        self.kept, self.length = bytearray(), 0
+    def __init__(self, shown: TextIO | None = None) -> None:
+        self.kept, self.length, self.shown = bytearray(), 0, shown
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
         data = bytes(data)
-        if not data.startswith(b"\r"):
+        if self.shown is not None:
+            self.shown.write(data.decode("utf-8", "replace"))
+        elif not data.startswith(b"\r"):
             self.kept += data[: max(0, MAX_PRINTED - self.length)]
             self.length += len(data)
         return len(data)
@@ -66,14 +68,12 @@ class Heard(io.RawIOBase):
 @contextmanager
 def listening() -> Iterator[Heard]:
     """A call runs in this block. What is printed in a test's own is not in `Heard`: pytest shows it."""
-    heard = Heard()
-    if _is_tests_own.get():
-        with redirect_stdout(sys.stdout), redirect_stderr(sys.stderr):  # whatever the call puts in their place
-            yield heard
-        return
+    heard, is_own = Heard(), _is_tests_own.get()
     # Two streams, because a file may detach or close one of them.
-    out, err = (io.TextIOWrapper(heard, "utf-8", "replace", write_through=True) for _ in range(2))
-    with redirect_stdout(out), redirect_stderr(err), _untraced(), _no_breakpoint():
+    into = (Heard(sys.stdout), Heard(sys.stderr)) if is_own else (heard, heard)
+    out, err = (io.TextIOWrapper(one, "utf-8", "replace", write_through=True) for one in into)
+    quiet = nullcontext() if is_own else _quiet()
+    with redirect_stdout(out), redirect_stderr(err), quiet:
         yield heard
 
 
@@ -104,11 +104,12 @@ def _pass(*args: Any, **options: Any) -> None:
 
 
 @contextmanager
-def _no_breakpoint() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     before = sys.breakpointhook, pdb.set_trace
     sys.breakpointhook = pdb.set_trace = _pass  # Each call does this: mock.patch takes ten times as long.
     try:
-        yield
+        with _untraced():
+            yield
     finally:
         sys.breakpointhook, pdb.set_trace = before
 
