@@ -1,19 +1,17 @@
-"""What the answers that nobody has tuned the diagnosis to hear first.
+"""What each of these answers hears first.
 
-    python -m testcases.course.unseen                    # all of them, some minutes; OUT.json keeps what was said
+    python -m testcases.course.unseen                    # all of them, some minutes
     python -m testcases.course.unseen singles 10 40      # these rows
     python -m testcases.course.unseen right              # whether our own answers pass
 
 Prints a line for each: right, silent, or look, where what was said is none of the words that a right cause has.
 """
 
-import json
 import sys
 import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.catalog import lesson_names, region_of
@@ -70,7 +68,7 @@ def main() -> None:
         for exercise in RIGHT:
             print(exercise, next((str(one) for one in failures(subject_of(exercise), exercise)), "passes"), flush=True)
         return
-    counts, kept = Counter[str](), []
+    counts, total = Counter[str](), 0.0
     chosen = [one for i, one in enumerate(rows(kind)) if not numbers or str(i) in numbers]
     for name, exercise, words, changes in chosen:
         started = time.process_time()
@@ -79,11 +77,10 @@ def main() -> None:
         said = heard(str(failed)) if failed else "accepted"
         verdict = "accepted" if failed is None else words(said) if said else "silent"
         counts[verdict] += 1
-        kept.append({"name": name, "verdict": verdict, "said": said, "seconds": round(seconds, 2)})
+        total += seconds
         print(f"{verdict:8} {seconds:5.1f}  {name}: {'; '.join(changes)!r}\n         {said}", flush=True)
     print(*(f"fault: {one!r}" for one in faults), sep="\n")
-    print(dict(counts), f"{sum(one['seconds'] for one in kept):.0f} s")
-    Path("OUT.json").write_text(json.dumps(kept, indent=1), "utf-8")
+    print(dict(counts), f"{total:.0f} s")
 
 
 if __name__ == "__main__":
