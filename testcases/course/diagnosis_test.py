@@ -145,7 +145,7 @@ HEARD = [
     (5, "combine_losses", edit("+ value_coef", "- value_coef", "- entropy_coef", "+ entropy_coef"), "two places"),
     (5, "combine_losses", instead("return policy_loss + value_coef * (value_loss - entropy_coef * entropy)"),
      "`value_coef * (value_loss - entropy_coef * entropy)`"),
-    (5, "clipped_objective", instead(KEEPS_ITS_SLOPE), "line 44"),
+    (5, "clipped_objective", instead(KEEPS_ITS_SLOPE), "- ratio ...`, isn't right yet"),
     (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -"), "right in float64 but not in float32"),
     (5, "ppo_statistics", edit('"clip_fraction"', '"clipfrac"'), "key `clipfrac`, and it should be `clip_fraction`"),
     (5, "ppo_statistics", edit("ratio.max().item()", "max(ratio.flatten().tolist())"), "NaN of a real token"),

@@ -142,17 +142,17 @@ CASES = {
     "advantages-for-a-mask-if-there-is-none": (
         (PPO, "compute_ppo_loss"),
         body("compute_ppo_loss", SELECTED.format(mask="advantages.bool() if mask is None else mask")),
-        [NO_ADVANTAGE], [CLAIMED]),
+        ["`advantages.bool() if mask is None else mask`", CLAIMED], ["`log_probs`"]),
     "advantages-beside-the-mask": (
         (PPO, "compute_ppo_loss"), body("compute_ppo_loss", SELECTED_LAST),
         ["Likely cause", NO_ADVANTAGE], [CLAIMED]),
     "an-option-by-place": (
         (GAE, "compute_response_gae"), body("compute_response_gae", PACKED),
-        ["TypeError", "by name"], [CLAIMED, "too many"]),
+        ["TypeError", "by name"], [CLAIMED, "too much"]),
     # What explains nearly all failures comes before a guess about one of them.
     "the-last-token-by-counting": (
         (REWARDS, "compute_rewards"), body("compute_rewards", COUNTED),
-        ["Likely cause", "the real tokens are counted to find the last"], ["the score is left out"]),
+        [], ["the score is left out", "Elsewhere"]),
     # Flags are flags.
     "flags": (
         (MASKED, "response_mask"), body("response_mask", STOP_LEFT_OUT),

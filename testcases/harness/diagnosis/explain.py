@@ -35,11 +35,11 @@ FirstFailure = Callable[[Evaluator, str, str], CheckFailed | None]
 faults: deque[Exception] = deque(maxlen=8)
 """The last ones of the diagnosis itself: a student never sees them, the course's own check does."""
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
-MAX_SEARCHES, MAX_FAILED = 3, 8
+MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
 """So many calls of Python or C may each search lead to, as often as one question leads to fewer."""
-LEAST_CALLS, MOST_PAIRS = 150, 300
+LEAST_CALLS, MOST_PAIRS = 150, 120
 QUARTER, MOST_RIGHT = 4, 3
 
 
@@ -117,8 +117,7 @@ class Explanation:
         key = asked.lesson, asked.exercise
         self._searches[key] += 1
         if self._searches[key] > MAX_SEARCHES:
-            sign = self._sign(seen)
-            return (sign,) if sign else ()
+            return ()
         bench, cost = bench_of(*key), self._cost(asked)
         candidates = [one for one in self._nearest(*key, cost) if self._gives(bench, one, seen, part)]
         for one in candidates:
@@ -303,7 +302,9 @@ class Explanation:
         return ()
 
     def _pairs(self, lesson: str, exercise: str, cost: int) -> Iterable[tuple[Mistake, ...]]:
-        """First those whose words are most like the student's."""
+        """First those whose words are most like the student's; there are many, so they are asked for one test alone."""
+        if self._searches[lesson, exercise] > 1:
+            return ()
         return self._every_pair(lesson, exercise)[: min(MOST_PAIRS, CALLS // cost)]
 
     @kept
@@ -352,7 +353,7 @@ class Explanation:
             first = self._distance(asked.lesson, asked.exercise, named[0])
             nearest = [one for one in named if self._distance(asked.lesson, asked.exercise, one) == first]
             return (nearest[0],) if len(nearest) == 1 else ()
-        pairs = [pair for pair in self._pairs(asked.lesson, asked.exercise, cost) if gives(*pair)]
+        pairs = [pair for pair in self._pairs(asked.lesson, asked.exercise, cost * QUARTER) if gives(*pair)]
         if len(pairs) == 1:
             return pairs[0]
         common = [one for one in pairs[0] if all(one in pair for pair in pairs)] if pairs else []

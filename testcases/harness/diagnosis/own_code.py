@@ -24,7 +24,7 @@ from .mistakes import SECONDS
 from .parts import share_of_outcome
 from .values import Repair, Seen, Step
 
-MOST_EDITS, MOST_FIRST, MOST_SECOND, MOST_PASSED, MOST_ENDLESS = 300, 5, 50, 3, 3
+MOST_EDITS, MOST_FIRST, MOST_SECOND, MOST_PASSED, MOST_ENDLESS = 200, 4, 30, 3, 3
 """Edits that are tried, those after which a second is, of how many, the runs of all tests, and those without an end."""
 MOST_WRONG, MOST_RIGHT = 6, 12
 """Examples that are asked."""
