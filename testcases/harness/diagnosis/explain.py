@@ -106,9 +106,8 @@ class Explanation:
             for one in causes:
                 if isinstance(one, Repair) and one.is_all:
                     return causes
-                if isinstance(one, Named) and one.is_all:
-                    if same_outcome(mine, bench.ask(asked, *one.mistakes)):
-                        return causes
+                if isinstance(one, Named) and same_outcome(mine, bench.ask(asked, *one.mistakes)):
+                    return causes
         return ()
 
     def _search(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
