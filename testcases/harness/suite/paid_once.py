@@ -127,7 +127,7 @@ def definition(text: str, name: str) -> Function | None:
     found: Function | None = None
     try:
         body: list[ast.stmt] = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     for part in name.split("."):
         fitting = [node for node in body if isinstance(node, Function) and node.name == part]
