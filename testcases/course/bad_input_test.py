@@ -155,7 +155,7 @@ def test_a_missing_file(tmp_path: Path, missing: str):
 def test_a_renamed_function(tmp_path: Path):
     found = failures(edited(tmp_path, lambda text: text.replace("def compute_gae(", "def compute_gea(")))
     assert set(found) == {"compute_gae", "compute_response_gae"}
-    assert "the file has no `compute_gae`; it has `compute_gea`" in str(found["compute_response_gae"][0])
+    assert "your file has no `compute_gae`, but it has `compute_gea`" in str(found["compute_response_gae"][0])
     assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
 
 

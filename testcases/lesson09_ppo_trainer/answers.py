@@ -94,7 +94,7 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     """each chunk is whitened by itself: whiten once, over all rows of the rollout"""
     rewards_not_whitened = edit("not self.config.whiten_rewards", "True")
     """config.whiten_rewards has no effect: it asks for rewards of variance 1"""
-    whitened_always = edit("not self.config.whiten_rewards", "False")
+    rewards_whitened_always = edit("not self.config.whiten_rewards", "False")
     """whitened whatever config.whiten_rewards says"""
     whitened_to_mean_0 = edit(", shift_mean=False))", "))")
     """the rewards are centered too: whitened rewards keep their mean, or a bad text would be paid like a good one"""
@@ -106,17 +106,17 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     """every chunk is scored with the prompts of the first one: a reward function needs those of its own rows"""
     columns_left_out = edit("partial(self.score, prompts=chunk)", "self.score")
     """the prompts are not given to self.score: a reward function then has no columns of their rows"""
-    all_rows_at_once = edit("self._chunks(prompts)", "[(slice(None), tokenize(prompts, self.tokenizer))]")
+    all_rows_read_at_once = edit("self._chunks(prompts)", "[(slice(None), tokenize(prompts, self.tokenizer))]")
     """all rows are evaluated at once: micro_rollout_batch_size limits how many, and so the memory"""
     rows_of_the_first_chunk = edit("tensor[rows]", "tensor[: len(chunk)]")
     """every chunk of prompts gets the responses of the first one: take the same rows of both"""
     policy_as_its_own_reference = edit("model, self.ref_model, score", "model, self.policy, score")
     """the KL is measured against the policy itself, and is 0 for ever: the reference is self.ref_model"""
-    not_in_autocast = edit("with self.accelerator.autocast():\n", "with torch.enable_grad():\n")
+    read_without_autocast = edit("with self.accelerator.autocast():\n", "with torch.enable_grad():\n")
     """evaluated outside of autocast: with mixed precision the recomputed log-probs would be other numbers"""
     sampler_forgotten = edit("replace(part, sampler_log_probs=sampled.log_probs)", "part")
     """the sampler's log-probs are lost where they are recomputed: they stay in the experience's sampler_log_probs"""
-    in_evaluation_mode_for_good = first("self.model.eval()")
+    read_in_evaluation_mode_for_good = first("self.model.eval()")
     """self.model.eval() before reading, and nobody switches back: evaluate_responses does both itself"""
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..catalog import lesson as read_lesson
-from ..execution import Evaluator, LocalEvaluator, Outcome, Request
+from ..execution import Evaluator, LocalEvaluator, Missing, Outcome, Request
 from ..oracle import Reference, calls_made, examples, kept, suspects
 from ..report import CheckFailed, alike, same_outcome
 from .code import bare_function, definitions_in, distance, function_in, words_of
@@ -192,7 +192,10 @@ class Explanation:
             if not is_used or self._is_right(lesson, other):
                 continue
             if isinstance(self._subject, LocalEvaluator):
-                answer = self._with_right(lesson, other).evaluate(asked)
+                try:
+                    answer = self._with_right(lesson, other).evaluate(asked)
+                except Missing:  # There is nothing to put the right one in place of.
+                    continue
                 if not (same_outcome(right, answer) or (mine.error and not answer.error)):
                     continue
                 found = self._of_example(lesson, other)
