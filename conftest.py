@@ -36,7 +36,7 @@ from testcases.harness.catalog import (  # noqa: E402
 )
 from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
 from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, printed_lines, with_first_line  # noqa: E402
-from testcases.harness.student import Result, Verdict, last_words, own_tests, progress, told, unpacked, verdict_of  # noqa: E402
+from testcases.harness.student import Result, Verdict, hint, last_words, own_tests, progress, told, unpacked, verdict_of  # noqa: E402
 from testcases.harness.suite import failure_of, if_right, keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
@@ -240,6 +240,7 @@ class _Run:
             verdict.kind = error.kind if isinstance(error, CheckFailed) else WRONG
             verdict.cause = getattr(error, "cause", None) or ""
             verdict.if_right = if_right(item.nodeid, error)
+            verdict.remedies = getattr(error, "remedies", ())
             report.sections = [(title, _shortened(text)) for title, text in report.sections]
             if share := getattr(error, "share", 0.0):
                 verdict.result = Result("partly", share)
@@ -398,6 +399,17 @@ class _Run:
             first, then = f"{number} of these passes don't count yet, because a stub would pass them too.", "They count"
         return [f"{first} {then} once all tests of {names} pass."]
 
+    def _keep_remedies(self, failed: list[Any]) -> None:
+        """For `make hint`: those of the first failure of each exercise, which says the idea."""
+        tested = [entry for node in self.results if (entry := entry_of(node))]
+        kept = {f"{entry.lesson}.{entry.exercise}": None for entry in tested}
+        for report in sorted(failed, key=_place, reverse=True):
+            entry, said = entry_of(report.nodeid), verdict_of(report).remedies
+            if entry and said:
+                kept[f"{entry.lesson}.{entry.exercise}"] = [*said]
+        before = progress.read(hint.REMEDIES)
+        progress.write(hint.REMEDIES, {name: said for name, said in {**before, **kept}.items() if said})
+
     def _write_bars(self, terminalreporter: Any) -> None:
         if not self.results or hasattr(self.config, "workerinput"):
             return
@@ -410,6 +422,7 @@ class _Run:
         lines = self._take_back_what_is_not_earned(state)
         if is_student:
             progress.keep(state, self.codes)
+            self._keep_remedies(terminalreporter.stats.get("failed", []))
             lines += told(lessons, before, state)
             state = {node: cases if node in self.results else progress.earlier(cases) for node, cases in state.items()}
         for line in lines:

@@ -284,6 +284,13 @@ def test_hints_come_one_by_one(state: Path):
     assert "That was the last hint" in texts[-1]
 
 
+def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hint, "REMEDIES", state / "remedies.json")
+    progress.write(hint.REMEDIES, {"lesson04_gae.td_errors": ["select with `where`"]})
+    assert "For what your last run showed: select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
+    assert "last run" not in hint.next_hint(read_lesson("4"), "compute_gae")
+
+
 def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
     progress.update({node: {"a": Result("passed"), "b": Result("failed")}}, whole=True)

@@ -1,4 +1,4 @@
-"""What a student calls beside pytest: progress, hints, replay, reset, the course's own code."""
+"""What a student calls beside pytest: progress, hints, reset, the course's own code."""
 
 from typing import TYPE_CHECKING
 

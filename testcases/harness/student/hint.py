@@ -13,6 +13,8 @@ from ..catalog import lesson as read_lesson
 from . import progress
 
 SHOWN = progress.FOLDER / "hints.json"
+REMEDIES = progress.FOLDER / "remedies.json"
+"""By exercise, what to do about the causes that its last failure named."""
 STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
@@ -40,9 +42,12 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     steps = hints(lesson.name).get(exercise, [])
     shown = progress.read(SHOWN)
     key = f"{lesson.name}.{exercise}"
+    remedies = progress.read(REMEDIES).get(key, [])
     count = min(shown.get(key, 0) + 1, len(steps))
     progress.write(SHOWN, {**shown, key: count})
     lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
+    for remedy in remedies:
+        lines.append(textwrap.fill(f"For what your last run showed: {remedy}.", 100, subsequent_indent="   "))
     for number, step in enumerate(steps[:count], start=1):
         lines.append(textwrap.fill(f"{number}. {step}", 100, subsequent_indent="   "))
     if count == len(steps):

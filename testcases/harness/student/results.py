@@ -48,6 +48,8 @@ class Verdict:
     kind: str = ""
     cause: str = ""
     """Of a failure, the listed wrong answer by its name: those of one kind and cause and exercise are shown once."""
+    remedies: tuple[str, ...] = ()
+    """What to do about the causes that a failure names: `make hint` says it."""
     if_right: str = ""
     """What a failure of the advanced suite begins with if the basic suite has passed."""
     answered: Any = field(default_factory=list)
