@@ -286,8 +286,8 @@ def test_hints_come_one_by_one(state: Path):
 
 def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(hint, "REMEDIES", state / "remedies.json")
-    progress.write(hint.REMEDIES, {"lesson04_gae.td_errors": ["select with `where`"]})
-    assert "For what your last run showed: select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
+    progress.write(hint.REMEDIES, {"lesson04_gae.td_errors": ["Select with `where`."]})
+    assert "For what your last run showed: Select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
     assert "last run" not in hint.next_hint(read_lesson("4"), "compute_gae")
 
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from testcases.harness.catalog import Entry, manifest, text_of
 from testcases.harness.catalog import lesson as read_lesson
 from testcases.harness.execution import StudentError
-from testcases.harness.oracle import Reference, wrong_answers
+from testcases.harness.oracle import Reference
 from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, clean, with_first_line
 from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, if_right, not_earned
 
@@ -284,13 +284,13 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
         head = f"{entry.lesson} · {entry.exercise} · not asked"
         return Result(entry, NOT_ASKED, f"{head}\n{clean(verdict.error.message)}")
     share = verdict.share if status == WRONG else 0.0
-    causes, read = _heard(entry.lesson, verdict)
+    causes, read = _heard(verdict)
     told = verdict.report.without_advice if causes else str(verdict)
     said = if_right(entry.test, verdict) if status == WRONG else ""
     return Result(entry, status, told, causes, read, share=share, if_right=said)
 
 
-def _heard(lesson: str, verdict: CheckFailed) -> tuple[tuple[str, ...], str]:
+def _heard(verdict: CheckFailed) -> tuple[tuple[str, ...], str]:
     """The causes that a report names, in its words, and what it says to read."""
     causes: list[str] = []
     read = ""
@@ -301,9 +301,8 @@ def _heard(lesson: str, verdict: CheckFailed) -> tuple[tuple[str, ...], str]:
         elif head == "Read":
             read = rest
         elif head != "Hint":
-            causes.append(rest if head == "Likely cause" else line)
-    listed = next((wrong for wrong in wrong_answers(lesson) if wrong.name == verdict.cause), None)
-    return (f"{listed.name}: {listed.why}",) if listed else tuple(causes), read
+            causes.append(rest if head in ("Likely cause", "One of several causes", "And", "Must hold") else line)
+    return tuple(causes), read
 
 
 def _status_of(error: StudentError) -> str:

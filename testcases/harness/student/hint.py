@@ -47,7 +47,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     progress.write(SHOWN, {**shown, key: count})
     lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
     for remedy in remedies:
-        lines.append(textwrap.fill(f"For what your last run showed: {remedy}.", 100, subsequent_indent="   "))
+        lines.append(textwrap.fill(f"For what your last run showed: {remedy}", 100, subsequent_indent="   "))
     for number, step in enumerate(steps[:count], start=1):
         lines.append(textwrap.fill(f"{number}. {step}", 100, subsequent_indent="   "))
     if count == len(steps):
