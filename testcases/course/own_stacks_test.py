@@ -79,7 +79,7 @@ def test_the_capstone_accepts_other_random_draws(names: tuple[str, str], tmp_pat
     "wrong, named",
     {
         "objective_returned": "Lesson 5 is not: compute_ppo_loss.",
-        "only_the_rewards_masked": "Lesson 4 is not: compute_response_gae.",
+        "response_without_lam": "Lesson 4 is not: compute_response_gae.",
     }.items(),
 )
 def test_a_wrong_lesson_below_other_random_draws_is_named(wrong: str, named: str, tmp_path: Path) -> None:

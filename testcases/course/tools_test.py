@@ -25,10 +25,12 @@ def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
     command = [sys.executable, "-m", "pytest", "testcases/lesson02_reward_model", "testcases/lesson10_bug_hunt"]
     command += ["-m", kind, "--collect-only", "--subject=solutions", "-p", "no:randomly"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    files = {line.partition("::")[0].partition(":")[0] for line in done.stdout.splitlines() if "_test.py" in line}
-    lessons = {file.split("/")[1] for file in files}
-    assert done.returncode == 0 and len(lessons) == 2, done.stdout + done.stderr
-    assert all(file.split("/")[2].startswith(kind) for file in files), files
+    chosen = [line for line in done.stdout.splitlines() if line.startswith("testcases/")]
+    of_a_file = [line.split("/")[2] for line in chosen if "/lesson" in line]
+    of_all = {line.partition("[")[0].partition("::")[2] for line in chosen if "/contract_test.py" in line}
+    assert done.returncode == 0 and of_a_file and all(file.startswith(kind) for file in of_a_file), done.stdout
+    assert len({line.split("/")[1] for line in chosen if "/lesson" in line}) == 2, done.stdout + done.stderr
+    assert ("test_agrees_with_the_reference" in of_all) == (kind == "advanced") and of_all
 
 
 @pytest.mark.slow

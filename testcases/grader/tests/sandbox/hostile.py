@@ -124,7 +124,7 @@ CASES = {
     "ends-politely": Case("asks Python to end, or is no Python any more", "crash error", (
         "sys.exit(0)", "raise KeyboardInterrupt", "hash(__import__('functools').reduce(lambda x, _: (x,), range(10**6), ()))",
         "os.closerange(3, 256)", 'os.execv(sys.executable, [sys.executable, "-c", "print(\'3 passed\')"])')),
-    "ends-in-the-backward-pass": Case("ends, loops or looks around where its gradient is asked for", "crash timeout wrong", (
+    "ends-in-the-backward-pass": Case("ends, loops or looks around where its gradient is asked for", "crash timeout wrong memory", (
         "return step(lambda slope: os._exit(0), rewards)",
         "return step(lambda slope: [None for _ in itertools.repeat(0)], rewards)",
         "return step(lambda slope: [one for one in sys._getframe(3).f_locals.values() if hasattr(one, 'shape')][-1], rewards)"),
@@ -274,7 +274,7 @@ CASES = {
             import _pytest.python
             _pytest.python.Function.runtest = lambda self: None
         '''),
-    "patches-torch": Case("modes and kernels of torch that answer every call", "wrong error crash", (
+    "patches-torch": Case("modes and kernels of torch that answer every call", "wrong error crash timeout", (
         "Lie().__enter__()\n" + SEVEN, "Ones().__enter__()\n" + SEVEN, '''
         torch.mine = torch.library.Library("aten", "IMPL")
         for name in ("equal", "allclose", "sub.Tensor"):
