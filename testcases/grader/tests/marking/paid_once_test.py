@@ -93,7 +93,7 @@ def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: 
         done = run(folder, lessons)
         home[name] = {name: int(points) for name, points in re.findall(r"^(lesson\w+) +[#.]+ +(\d+)/", done, re.M)}
     numbers = ",".join(str(int(lesson[6:8])) for lesson in lessons)
-    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--lessons", numbers)
+    done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "2", "--lessons", numbers)
     assert done.returncode == 0, done.stdout + done.stderr
     for name, result in results(tmp_path / "out").items():
         assert {lesson: one["score"] for lesson, one in result["lessons"].items()} == home[name], name

@@ -11,7 +11,7 @@ from testcases.grader.tests.sandbox.hostile import CASES, EXERCISES, LESSON
 
 SHORT = "call_seconds=1,grace_seconds=0.3,ends=1,memory_mb=512,exercise_seconds=20,import_seconds=0.5"
 """Limits for those who will reach them; what is right needs milliseconds."""
-JOBS = 3
+JOBS = 5
 """A dozen of them wait for the end of their time, and need no core for it."""
 TOKEN = "a-token-that-no-student-may-see"
 ASKED = {*(f"{LESSON}.{name}" for name in EXERCISES), *(name for case in CASES.values() for name in case.also)}
