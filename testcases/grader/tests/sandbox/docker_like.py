@@ -11,6 +11,7 @@ import shlex
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 KEPT = (
     "chown dac_override fowner fsetid kill setgid setuid setpcap net_bind_service net_raw sys_chroot mknod audit_write "
@@ -48,9 +49,10 @@ def open_python() -> None:
     if ctypes.CDLL(None, use_errno=True).unshare(0x20000):
         raise OSError(ctypes.get_errno(), "unshare")
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-    if sys.base_prefix.startswith("/root/"):
+    home = Path("~root").expanduser()
+    if Path(sys.base_prefix).is_relative_to(home):
         python = shlex.quote(sys.base_prefix)
-        script = f"mount --bind {python} /mnt && mount -t tmpfs -o mode=755 tmpfs /root && mkdir -p {python}"
+        script = f"mount --bind {python} /mnt && mount -t tmpfs -o mode=755 tmpfs {home} && mkdir -p {python}"
         subprocess.run(["sh", "-c", f"{script} && mount --move /mnt {python}"], check=True)
 
 

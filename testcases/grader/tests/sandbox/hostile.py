@@ -469,7 +469,7 @@ def rewards_to_go(rewards, mask, gamma=1.0):
         raise RuntimeError(str(dict(os.environ)) + "".join(map(read, names)))''',)),
     "reads-the-machine": Case("password files, keys, homes, other submissions", "wrong timeout", ('''
         assert not any(map(read, ("/etc/shadow", "/etc/passwd", "/etc/hostname", "/proc/1/environ")))
-        for place in ("/root/.ssh", "/srv", "/run/secrets", "/proc/1/root", "/autograder", "/submissions", os.path.expanduser("~/.ssh")):
+        for place in (os.path.expanduser("~root/.ssh"), "/srv", "/run/secrets", "/proc/1/root", "/autograder", "/submissions", os.path.expanduser("~/.ssh")):
             holds(lambda: os.listdir(place))
         ''' + SEVEN, '''
         found = [path for path in texts("/") if path.endswith("gae.py") and "solutions" not in path and "/home/student" not in path]
