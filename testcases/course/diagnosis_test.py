@@ -188,9 +188,8 @@ def is_plain(said: str, lesson: str) -> bool:
 
 def first_failure(subject: Evaluator, lesson: str, exercise: str) -> str:
     """The report on the first test that fails, on one line."""
-    with (engine := Engine(subject)).active():
+    with Engine(subject).active():
         for case in cases_of(lesson, exercise):
-            engine.begin_test()
             if isinstance(verdict := case.run(), CheckFailed):
                 return " ".join(str(verdict).split())
     return ""

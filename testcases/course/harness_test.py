@@ -35,7 +35,7 @@ from testcases.harness.execution import Foreign, GlobalState, executor, to_plain
 from testcases.harness.oracle import with_change, wrong_answers
 from testcases.harness.report import CheckFailed, Waiting, first_difference, nan_in
 from testcases.harness.student import Result, hint, progress, reset, solution
-from testcases.harness.suite import Engine, call, cases, current, points_of
+from testcases.harness.suite import Case, Engine, assert_equal, call, cases, current, points_of
 from tutorial.lesson04_gae import compute_gae, td_errors
 
 UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController.update")
@@ -55,12 +55,36 @@ def test_scenario_reaches_a_method():
 
 def test_only_a_number_that_is_not_made_of_an_answer_tells_that_a_test_was_changed():
     with Engine(executor.solutions()).active():
-        answer = call(td_errors, **EPISODE)
+        answer = td_errors(**EPISODE)
         with pytest.raises(CheckFailed, match="this test was changed"):
-            answer.equals([1.0, 2.0])
-        made_of_it = answer.value + 1.0
+            assert_equal(answer, [1.0, 2.0])
         with pytest.raises(CheckFailed, match="wrong value"):
-            answer.equals(made_of_it)
+            assert_equal(td_errors(**EPISODE), answer + 1.0)
+
+
+def test_a_failure_says_what_pytest_expected_in_words():
+    def of(test):
+        with Engine(executor.solutions()).active():
+            return str(Case(entries("lesson04_gae")[0], "", test, {}).run())
+
+    def does_not_raise():
+        with pytest.raises(ValueError):
+            td_errors(**EPISODE)
+
+    def says_something_else():
+        with pytest.raises(ValueError, match="moon"):
+            td_errors(**{**EPISODE, "gamma": -1.0})
+
+    def made_of_answers():
+        assert_equal(td_errors(**EPISODE) + 1.0, [1.0, 3.0])
+
+    def a_plain_assert():
+        assert td_errors(**EPISODE).sum() > 9, "a sum above 9"
+
+    assert "did not raise\nexpected ValueError\ngot      [1, 3]" in of(does_not_raise)
+    assert "unclear error message\nexpected a message with 'moon'\ngot      expected gamma" in of(says_something_else)
+    assert "wrong value\nexpected [1, 3]\ngot      [2, 4]" in of(made_of_answers)
+    assert "wrong value\nexpected a sum above 9\ngot      [1, 3]" in of(a_plain_assert)
 
 
 def test_a_replaced_method_leaves_the_reference_alone():

@@ -100,7 +100,6 @@ def test_published_formula_earns_all_basic_points(lesson: str, published: Publis
         passed: dict[str, list[Request]] = {}
         with engine.active():
             for case in chosen:
-                engine.begin_test()
                 verdict = case.run()
                 assert verdict is None, f"{case.node}[{case.label}] with seed {engine.seed}\n{verdict}"
                 passed.setdefault(case.node, []).extend(engine.answered)

@@ -46,7 +46,6 @@ def points_of(lesson: str, answer: NamedChange) -> dict[str, int]:
         for case in cases_of(lesson, answer.exercise):
             if case.node in failed:
                 continue
-            engine.answered.clear()
             try:
                 verdict = case.run()
             except Exception as error:

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from .bubblewrap import NoSandbox, check_sandbox
     from .limits import Limits
     from .sandbox import Sandbox, WorkerError
-    from .staging import fingerprint
     from .worker_client import SandboxEvaluator
 
 __getattr__ = face(__name__, __file__)

@@ -96,11 +96,6 @@ def _compiled(path: str, source: bytes) -> bytes:
     return importlib.util.MAGIC_NUMBER + struct.pack("<I8x", 1) + marshal.dumps(code)
 
 
-def fingerprint(*extra: str) -> str:
-    """A hash of everything that a mark depends on, but the submission."""
-    return hashlib.sha256("\0".join([*extra, *map(fingerprint_of, lesson_names())]).encode()).hexdigest()
-
-
 @cache
 def fingerprint_of(lesson: str) -> str:
     """A hash of all that the marks of one lesson depend on: what is common, its suite and reference, and those of the

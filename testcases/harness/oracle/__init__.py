@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         suspects,
         wrong_answers,
     )
-    from .reference import Reference, calls_made, cost_of, drawn, examples, kept, load, shared_reference, with_change
+    from .reference import Reference, calls_made, drawn, examples, kept, load, shared_reference, with_change
     from .stubs import all_stubs, emptied, stub, stubs_of, write_files
 
 __getattr__ = face(__name__, __file__)

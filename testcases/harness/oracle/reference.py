@@ -153,11 +153,6 @@ def calls_made() -> Iterator[Counter[CodeType]]:
         threading.setprofile(before)
 
 
-def cost_of(calls: Counter[CodeType]) -> int:
-    """The same on each machine; roughly, since a cache that is full saves some calls."""
-    return 2 ** calls.total().bit_length()
-
-
 def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:
     if isinstance(answer.change, Change):
         path, source = changed_source(lesson, answer)

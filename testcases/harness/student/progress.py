@@ -300,11 +300,6 @@ def the_end(lessons: Iterable[str], results: Results) -> str:
     return "\nAfter the course, if you like: ".join([said, *open_ones])
 
 
-def open_exercise(lesson: str, results: Results) -> str:
-    """The first exercise of a lesson that has not passed; the first of all where all have."""
-    return [*left(lesson, results), as_in_the_text(lesson)[0]][0]
-
-
 def _step(lesson: str, exercise: str) -> str:
     return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
 

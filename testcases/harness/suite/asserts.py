@@ -9,19 +9,25 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
 from ..catalog import Scenario, asking, exercise_of
+from ..diagnosis import Kind, Part
 from ..execution import Outcome, Request, fields_of
 from ..report import CheckFailed, Kept, NotStarted, Rules, Waiting, first_difference, show
 from .checks import Answer, as_tensor, call, request
 from .session import current
 
+DID_NOT_RAISE = re.compile(r"DID NOT RAISE (?:<class ')?(?:\w+\.)*(\w+)")
+REGEX = re.compile(r"Expected regex: (.+)")
+"""What pytest.raises says."""
 PLAIN = (bool, int, type(None), str)
 """Of these there may be one object for two answers: a part is not told by it."""
 
@@ -36,10 +42,6 @@ class Asked:
     slopes: dict[str, Tensor] = field(default_factory=dict)
     error: Exception | None = None
     """What the call raised."""
-
-    @property
-    def request(self) -> Request:
-        return self.answer.request
 
 
 def scenario(name: str, of: Any, seconds: float | None = None) -> Any:
@@ -213,6 +215,8 @@ def _assert_plainly(got: Any, expected: Any, rules: dict[str, Any]) -> None:
     dtype = rules.pop("dtype", None)
     wanted = as_tensor(expected, dtype) if isinstance(got, Tensor) and not isinstance(expected, dict) else expected
     if difference := first_difference(wanted, got, Rules(**rules)):
+        if calls := current().calls:  # Something that the test has made of answers: the last one is reported.
+            calls[-1].answer.fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
         raise AssertionError("\n".join(difference.lines))
 
 
@@ -222,16 +226,23 @@ def failure_of(error: BaseException) -> BaseException:
     calls = current().calls
     if isinstance(error, (CheckFailed, Kept, NotStarted, Waiting)) or not calls:
         return error
+    last = calls[-1]
     try:
         for asked in calls:
             if error is asked.error:
                 asked.answer.is_sound()
-        last = calls[-1]
-        if type(error).__name__ == "Failed":  # of pytest.raises: it did not raise
-            last.answer.fail("did not raise", [f"expected an error: {error}", f"got      {show(last.value)}"])
+        if isinstance(error, pytest.fail.Exception):  # of pytest.raises
+            wanted = DID_NOT_RAISE.search(str(error))
+            lines = [f"expected {wanted[1] if wanted else error}", f"got      {show(last.value)}"]
+            last.answer.fail("did not raise", lines)
+        if isinstance(error, AssertionError) and last.error:  # of its `match`
+            regex = REGEX.search(str(error))
+            lines = [f"expected a message with {regex[1] if regex else error}", f"got      {last.error}"]
+            last.answer.fail("unclear error message", lines)
         if isinstance(error, AssertionError):
             said = str(error).partition("\nassert ")[0].removeprefix("assert ")
-            last.answer.fails_to(said)
+            lines = [f"expected {said}", f"got      {show(last.value)}"]
+            last.answer.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
         if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
             last.answer.matches_reference()  # of another structure than the test expects
     except (CheckFailed, Kept) as failed:

@@ -6,10 +6,12 @@ gives shifted numbers, its answer has to move, or the mistake was copied.
 """
 
 import ast
+from contextlib import suppress
 
 from ..catalog import SOLUTIONS
 from ..catalog import lesson as read_lesson
 from ..diagnosis import NoExplanation
+from ..diagnosis.code import definitions_in
 from ..execution import Evaluator
 from ..oracle import examples
 from ..report import same_outcome
@@ -69,11 +71,7 @@ def _passes(engine: Engine, subject: Evaluator, lesson: str, exercise: str) -> b
     other = Engine(subject, reference=engine.reference, explanation=NoExplanation, seed=engine.seed)
     other.believes, other.seconds = engine.believes, engine.seconds
     with other.active():
-        for case in cases_of(lesson, exercise):
-            other.begin_test()
-            if case.run() is not None:
-                return False
-    return True
+        return all(case.run() is None for case in cases_of(lesson, exercise))
 
 
 def _called(engine: Engine, repaired: Evaluator, lesson: str, exercise: str, wrong: list[str]) -> tuple[str, ...]:
@@ -123,19 +121,12 @@ def replaced(own: str, solution: str, name: str, shifted: bool = False) -> str |
 
 
 def definition(text: str, name: str) -> Function | None:
-    """The last definition of a dotted name in a text."""
-    found: Function | None = None
-    try:
-        body: list[ast.stmt] = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    for part in name.split("."):
-        fitting = [node for node in body if isinstance(node, Function) and node.name == part]
-        if not fitting:
-            return None
-        found = fitting[-1]
-        body = found.body
-    return found
+    """The definition of a dotted name in a text that counts; None where there is none, or it is another's."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        for node in definitions_in(text, name)[-1:]:
+            if isinstance(node, Function) and node.name == name.rpartition(".")[2]:
+                return node
+    return None
 
 
 def _first(node: Function) -> int:

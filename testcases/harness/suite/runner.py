@@ -33,8 +33,10 @@ class Case:
 
     def run(self) -> CheckFailed | Kept | NotStarted | Waiting | AssertionError | None:
         """None if it passed; anything but a verdict is raised."""
-        from .asserts import failure_of  # here, since it needs the session, which needs this
+        from .asserts import failure_of  # here, since both need this
+        from .session import current
 
+        current().begin_test()
         try:
             self.function(**self.parameters)
         except (Exception, pytest.fail.Exception) as error:

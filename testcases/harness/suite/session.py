@@ -21,7 +21,7 @@ from .runner import cases, cases_of
 
 @dataclass(eq=False)
 class Engine:
-    """The state behind the suites' verbs (call, examples_of, reference). Whoever runs a suite makes one:
+    """The state behind what suites call. Whoever runs a suite makes one:
 
     with Engine(student(folder)).active():
         case.run()
@@ -50,12 +50,8 @@ class Engine:
     """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
     draws: int = 0
     """How often examples were asked for: a test that asks for none does not depend on the seed."""
-    asked: Request | None = None
-    """The last question that a test has asked."""
     answered: list[Request] = field(default_factory=list)
     """The questions that were answered with a value since the last test began."""
-    has_read: bool = False
-    """Whether a test has read an answer since, and so may expect what the subject made."""
     calls: list[Any] = field(default_factory=list)
     """The calls that the test has made, as `asserts.Asked`."""
     lent: set[tuple[str, str, str]] = field(default_factory=set)
@@ -74,9 +70,13 @@ class Engine:
 
     def begin_test(self) -> None:
         self.answered.clear()
-        self.has_read = False
         self.calls.clear()
         self.lent.clear()
+
+    @property
+    def has_read(self) -> bool:
+        """Whether a test may expect what the subject made: it has more than one answer."""
+        return len(self.calls) > 1
 
     def end_test(self) -> None:
         """
@@ -137,7 +137,6 @@ class Engine:
         """
         self.require_started(request.lesson, request.exercise)
         first = self._first_answer(request.lesson, request.exercise)
-        self.asked = request
         known = self._endless.get((request.lesson, request.exercise)) or (
             first if first and is_timeout(first) else None
         )
