@@ -96,7 +96,7 @@ test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students:
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
-	@echo "make test-all: every check of the course; about 13 minutes on two idle cores"
+	@echo "make test-all: every check of the course; about 16 minutes on two idle cores"
 	@$(QUICK_CHECKS)
 	@$(PYTEST) $(if $(MARKS),-m '$(MARKS)')
 
