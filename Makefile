@@ -74,8 +74,11 @@ CHECK_STACK = test -f '$(STACK)/demo/__init__.py' || \
 first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
+# A variable, since a comma would end an argument of $(if).
+DEMO_SAYS = echo "make demo: SFT, a reward model, PPO with and without the KL penalty$(if $(filter tiny,$(PRESET)),; about a minute on two cores)"
+
 demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; your models: POLICY= REWARD= PROMPTS= SET= OPTIONS=]
-	$(if $(filter tiny,$(PRESET)),@echo "make demo: SFT, a reward model, PPO with and without the KL penalty; about a minute on two cores")
+	@$(if $(filter hub,$(PRESET)),true,$(DEMO_SAYS))
 	@$(CHECK_STACK)
 	@$(BIN)/python -m $(STACK).demo$(if $(filter hub,$(PRESET)),.hub --policy '$(POLICY)' --reward '$(REWARD)' \
 	  --prompts '$(PROMPTS)' --set '$(SET)' $(OPTIONS), --preset '$(PRESET)') --seed '$(SEED)' --out '$(OUT)' \

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -232,7 +233,7 @@ def test_a_damaged_file_of_the_course_is_one_sentence(course: Path, damage: str,
 
 def test_watch_runs_a_lesson_at_each_save(course: Path, file: Path):
     """The command of `make watch LESSON=4`."""
-    command = f"{sys.executable} -m pytest {SUITE}"
+    command = f"{shlex.quote(sys.executable)} -m pytest {SUITE}"
     terminal = session(course, "-m", "watchfiles", "--filter", "python", command, "tutorial")
     terminal.expect(r"\d points  done")
     solved = file.read_text("utf-8")

@@ -18,6 +18,20 @@ def test_it_finds_nothing(command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+TARGETS = re.findall(r"^(\w[\w-]*):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "target", [*TARGETS, "demo PRESET=hub", "demo PRESET=small RESUME=1", "contest TUNE=1 SEEDS=3"]
+)
+def test_what_make_would_run_is_a_script_that_a_shell_can_read(target: str) -> None:
+    """A comma in an argument of make's $(if) cuts a command in two, and nothing but running it shows that."""
+    run = ["make", "-n", *target.split(), "LESSON=4"]
+    written = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    read = subprocess.run(["sh", "-n"], input=written, capture_output=True, text=True)
+    assert written and read.returncode == 0, read.stderr + written
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["basic", "advanced"])
 def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:

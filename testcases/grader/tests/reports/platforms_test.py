@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -69,7 +70,7 @@ def test_run_autograder_always_writes_results(
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "submission" / "link").symlink_to("/etc/passwd")
     python = tmp_path / "venv/bin/python"
-    words = {"python": sys.executable, "folder": tmp_path, "refuses": "yes" if refuses else "no"}
+    words = {"python": shlex.quote(sys.executable), "folder": tmp_path, "refuses": "yes" if refuses else "no"}
     python.write_text(FAKE_PYTHON.format(**words))
     python.chmod(0o755)
     if works:
