@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -12,10 +13,15 @@ from testcases.course import notebooks, students
 from testcases.harness.catalog import SOLUTIONS, lesson_names
 
 
+LOADED: list[ModuleType] = []
+
+
 @pytest.fixture
-def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [*sys.path])  # blocks.py puts the course in front
-    return students.course_copy(tmp_path)
+    yield students.course_copy(tmp_path)
+    while LOADED:  # A notebook keeps its lessons until its process ends; this one runs other tests.
+        LOADED.pop()._for_good.close()
 
 
 def blocks_of(course: Path) -> ModuleType:
@@ -23,6 +29,7 @@ def blocks_of(course: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("blocks", course / "notebooks" / "blocks.py")
     blocks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(blocks)
+    LOADED.append(blocks)
     return blocks
 
 
