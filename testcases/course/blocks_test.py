@@ -12,7 +12,6 @@ import pytest
 from testcases.course import notebooks, students
 from testcases.harness.catalog import SOLUTIONS, lesson_names
 
-
 LOADED: list[ModuleType] = []
 
 
