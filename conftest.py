@@ -22,22 +22,16 @@ greet()  # before torch is loaded
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from testcases.harness.catalog import (  # noqa: E402
-    KINDS,
-    ROOT,
-    TESTCASES,
-    TUTORIAL,
-    case_of,
-    entries,
-    entry_of,
-    function_of,
-    lesson_names,
-    lesson_of,
-)
-from testcases.harness.catalog import lesson as read_lesson  # noqa: E402
-from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, printed_lines, with_first_line  # noqa: E402
-from testcases.harness.student import Result, Verdict, hint, last_words, own_tests, progress, told, unpacked, verdict_of  # noqa: E402
-from testcases.harness.suite import failure_of, if_right, keep_what_is_loaded  # noqa: E402
+from testcases.harness.catalog.lessons import ROOT, TESTCASES, TUTORIAL, lesson_names  # noqa: E402
+from testcases.harness.catalog.lessons import lesson as read_lesson  # noqa: E402
+from testcases.harness.catalog.points import KINDS, case_of, entries, entry_of, function_of, lesson_of  # noqa: E402
+from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, printed_lines, with_first_line  # noqa: E402
+from testcases.harness.student import hint, last_words, own_tests, progress  # noqa: E402
+from testcases.harness.student.anecdotes import told  # noqa: E402
+from testcases.harness.student.results import Result, Verdict, unpacked, verdict_of  # noqa: E402
+from testcases.harness.suite.asserts import failure_of  # noqa: E402
+from testcases.harness.suite.questions import if_right  # noqa: E402
+from testcases.harness.suite.runner import keep_what_is_loaded  # noqa: E402
 
 SHOWN_PER_EXERCISE = 2
 WRONG = "wrong answer"
@@ -160,7 +154,7 @@ class _Run:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load the lessons, and what their scenarios need, such as peft: seconds that belong to no test."""
-        from testcases.harness.oracle import load
+        from testcases.harness.oracle.reference import load
 
         try:
             for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items} - {""}):
@@ -184,7 +178,7 @@ class _Run:
 
     def _make_engine(self) -> Any:
         from testcases.harness.execution import executor
-        from testcases.harness.suite import Engine
+        from testcases.harness.suite.session import Engine
 
         terms = executor.Terms(unstoppable=self._end_process)
         reference = self.subject == "solutions"
@@ -371,7 +365,7 @@ class _Run:
     def _take_back_what_is_not_earned(self, state: dict[str, dict[str, Result]]) -> list[str]:
         """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
         earn nothing, as the grader has it; they do once it has none. A line that says so."""
-        from testcases.harness.suite import not_earned
+        from testcases.harness.suite.anti_gaming import not_earned
 
         taken: dict[str, int] = {}
         tested = [entry for node in self.results if (entry := entry_of(node))]
@@ -456,7 +450,7 @@ def _text_of(item: pytest.Item, error: BaseException) -> str:
 
 def _shortened(text: str) -> str:
     """What a test has printed, at most a screenful."""
-    from testcases.harness.execution import Outcome
+    from testcases.harness.execution.messages import Outcome
 
     return "\n".join(printed_lines(Outcome(printed=text[:LONG_PRINT], printed_length=len(text)))[1:])
 

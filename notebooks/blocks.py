@@ -10,8 +10,8 @@ from types import ModuleType
 ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testcases.harness.catalog import CAPSTONE, course_lessons  # noqa: E402
-from testcases.harness.execution import ModuleSet  # noqa: E402
+from testcases.harness.catalog.lessons import CAPSTONE, course_lessons  # noqa: E402
+from testcases.harness.execution.modules import ModuleSet  # noqa: E402
 
 _for_good = ExitStack()
 """Your lessons stand under `tutorial` until the notebook ends: what its cells call may import them."""

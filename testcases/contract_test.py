@@ -21,19 +21,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness.catalog import (
-    AGREEMENT,
-    DEFAULTS,
-    FLOAT32,
-    REFUSALS,
-    Entry,
-    Exercise,
-    exercise_of,
-    lesson_names,
-    made_tests,
-)
-from testcases.harness.execution import Request, copy_plain, tensors_in
-from testcases.harness.suite import call, check_families, current, plain
+from testcases.harness.catalog.handles import Exercise, exercise_of
+from testcases.harness.catalog.lessons import lesson_names
+from testcases.harness.catalog.points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Entry, made_tests
+from testcases.harness.execution.messages import Request, copy_plain, tensors_in
+from testcases.harness.suite.checks import call
+from testcases.harness.suite.metamorphic import check_families
+from testcases.harness.suite.questions import plain
+from testcases.harness.suite.session import current
 
 
 def test_agrees_with_the_reference(entry: Entry) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from testcases.harness.catalog import TUTORIAL, course_lessons
-from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog.lessons import TUTORIAL, course_lessons
+from testcases.harness.catalog.lessons import lesson as read_lesson
 
 FAILED = 1
 """pytest's exit status where not all has passed that was asked for."""

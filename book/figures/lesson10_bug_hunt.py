@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from testcases.harness.oracle import suspects, with_change
+from testcases.harness.oracle.mutations import suspects
+from testcases.harness.oracle.reference import with_change
 
 from . import BLUE, GREEN, ORANGE, PINK
 from .style import INK, RULE, pyplot

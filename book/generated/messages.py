@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from ppo_by_hand.core.files import write_json
-from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
 
 IN_FULL = (1, 3, 4, 5, 6)
 ONE_OF = {
@@ -55,12 +55,11 @@ def _kept(lesson: str) -> dict[str, str]:
 
 
 def _messages(lesson: str) -> dict[str, str]:
-    from testcases.harness.oracle import (  # here, since a build with kept messages needs no torch
-        shared_reference,
-        wrong_answers,
-    )
-    from testcases.harness.report import CheckFailed
-    from testcases.harness.suite import Engine, cases_of
+    from testcases.harness.oracle.mutations import wrong_answers
+    from testcases.harness.oracle.reference import shared_reference
+    from testcases.harness.report.failures import CheckFailed
+    from testcases.harness.suite.runner import cases_of
+    from testcases.harness.suite.session import Engine
 
     made, about = {}, read_lesson(lesson)
     for exercise in about.exercises if about.number in IN_FULL else [ONE_OF[about.number]]:

@@ -5,7 +5,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 from .texts import REFERENCE, TOP, lesson_texts, moved, sections, title_of, with_parts
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from testcases.harness.catalog import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
-from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog.lessons import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
 
 from .texts import title_of
 

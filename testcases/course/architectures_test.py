@@ -13,7 +13,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import TokenSum, small_policy
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
 TOKENS = {"vocab_size": 12, "eos_token_id": 1, "pad_token_id": 0, "bos_token_id": 1}

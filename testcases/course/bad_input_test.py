@@ -17,10 +17,11 @@ from testcases.course.students import (
     run_pytest,
     solved_folder,
 )
-from testcases.harness import Outcome, Request, named_cases
 from testcases.harness.execution import executor
-from testcases.harness.report import MAX_LINES, SCREEN, CheckFailed
-from testcases.harness.suite import Engine, cases
+from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.report.failures import MAX_LINES, SCREEN, CheckFailed
+from testcases.harness.suite.runner import cases, named_cases
+from testcases.harness.suite.session import Engine
 
 
 def failures(folder: Path) -> dict[str, list[CheckFailed]]:

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from testcases.course import notebooks, students
-from testcases.harness.catalog import SOLUTIONS, lesson_names
+from testcases.harness.catalog.lessons import SOLUTIONS, lesson_names
 
 LOADED: list[ModuleType] = []
 

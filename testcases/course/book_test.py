@@ -22,7 +22,7 @@ from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
 from solutions.lesson13_after_ppo import group_advantages
 from testcases.course.browser import QUIET, launched
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
 pytestmark = [

@@ -17,7 +17,7 @@ import pytest
 
 from testcases.course.browser import QUIET, launched
 from testcases.course.students import HANGS, course_copy
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 MISSING = [name for name in ("jupyterlab", "playwright") if find_spec(name) is None]
 pytestmark = [

@@ -13,24 +13,19 @@ import pytest
 
 from solutions.lesson10_bug_hunt import diagnose
 from testcases.course.students import HANGS
-from testcases.harness import CheckFailed, named_cases
-from testcases.harness.catalog import ROOT, TUTORIAL, Exercise
-from testcases.harness.diagnosis import NoExplanation, broken
-from testcases.harness.execution import Outcome, Request, solutions_changed
-from testcases.harness.oracle import (
-    NamedChange,
-    WrongAnswer,
-    edit,
-    examples,
-    right_answers,
-    shared_reference,
-    suspects,
-    with_change,
-    wrong_answers,
-)
-from testcases.harness.report import same_outcome
+from testcases.harness.catalog.handles import Exercise
+from testcases.harness.catalog.lessons import ROOT, TUTORIAL
+from testcases.harness.diagnosis.explain import NoExplanation
+from testcases.harness.diagnosis.invariants import broken
+from testcases.harness.execution.executor import solutions_changed
+from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.oracle.mutations import NamedChange, WrongAnswer, edit, right_answers, suspects, wrong_answers
+from testcases.harness.oracle.reference import examples, shared_reference, with_change
+from testcases.harness.report.compare import same_outcome
+from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import own_tests
-from testcases.harness.suite import Engine, cases_of
+from testcases.harness.suite.runner import cases_of, named_cases
+from testcases.harness.suite.session import Engine
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind, grade
 from testcases.lesson10_bug_hunt.probes import PROBES
@@ -444,7 +439,7 @@ def test_bank_is_sorted_as_it_is_written():
 
 
 def test_a_suite_that_takes_only_worth_from_the_engine_gets_handles():
-    code = "from testcases.harness import named_cases; from tutorial.lesson10_bug_hunt import diagnose; "
+    code = "from testcases.harness.suite.runner import named_cases; from tutorial.lesson10_bug_hunt import diagnose; "
     code += "print(diagnose.target)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Exercise("), done.stdout

@@ -21,10 +21,10 @@ from solutions.lesson09_ppo_trainer import encode_prompts
 from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from testcases.course.checkpoints import read_one_response
 from testcases.course.students import POCKET
-from testcases.harness import named_cases
-from testcases.harness.catalog import ROOT, SOLUTIONS
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
 from testcases.harness.execution import executor
-from testcases.harness.suite import Engine, cases_of
+from testcases.harness.suite.runner import cases_of, named_cases
+from testcases.harness.suite.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets
 from tiny_models.gold import gold_score, is_well_formed

@@ -10,10 +10,13 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from testcases.harness.catalog import DEFAULT, TUTORIAL, entries, headings, lesson_names, section_for, suites
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.oracle import NamedChange, examples, exists, right_answers, wrong_answers
-from testcases.harness.student import hints
+from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import entries, suites
+from testcases.harness.catalog.sections import DEFAULT, headings, section_for
+from testcases.harness.oracle.mutations import NamedChange, exists, right_answers, wrong_answers
+from testcases.harness.oracle.reference import examples
+from testcases.harness.student.hint import hints
 
 HINTS, WRONG = 2, 3
 

@@ -10,8 +10,9 @@ from huggingface_hub import constants
 
 from testcases import needs
 from testcases.course.students import POCKET
-from testcases.harness.execution import GlobalState, executor
-from testcases.harness.oracle import all_stubs, write_files
+from testcases.harness.execution import executor
+from testcases.harness.execution.side_effects import GlobalState
+from testcases.harness.oracle.stubs import all_stubs, write_files
 from tiny_models import presets
 
 

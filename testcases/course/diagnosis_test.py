@@ -9,23 +9,19 @@ import pytest
 
 from testcases.course import unseen
 from testcases.course.unseen.__main__ import failures, lesson_of, subject_of
-from testcases.harness.catalog import ROOT, SOLUTIONS
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.diagnosis import SENTENCES, Explanation, Shows, bench_of, faults
-from testcases.harness.execution import Evaluator, solutions_changed
-from testcases.harness.oracle import (
-    Change,
-    WrongAnswer,
-    calls_made,
-    edit,
-    examples,
-    instead,
-    shared_reference,
-    with_change,
-    wrong_answers,
-)
-from testcases.harness.report import CheckFailed, same_outcome
-from testcases.harness.suite import Engine, cases_of
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.diagnosis.explain import Explanation, faults
+from testcases.harness.diagnosis.mistakes import bench_of
+from testcases.harness.diagnosis.sentences import SENTENCES
+from testcases.harness.diagnosis.values import Shows
+from testcases.harness.execution.executor import Evaluator, solutions_changed
+from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
+from testcases.harness.oracle.reference import calls_made, examples, shared_reference, with_change
+from testcases.harness.report.compare import same_outcome
+from testcases.harness.report.failures import CheckFailed
+from testcases.harness.suite.runner import cases_of
+from testcases.harness.suite.session import Engine
 
 SAMPLE = 12
 """One in so many of the unseen answers is asked in each run, all of them in the slow one."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from testcases.harness.oracle import WrongAnswer, wrong_answers
+from testcases.harness.oracle.mutations import WrongAnswer, wrong_answers
 
 FILE = Path(__file__).with_suffix(".json")
 TEST = "testcases/course/suites_test.py::test_a_suite_rejects_and_names_the_wrong_answer"

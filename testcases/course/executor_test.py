@@ -14,10 +14,10 @@ import torch
 from torch import nan
 
 from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body
-from testcases.harness import named_cases
-from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.execution import Outcome
-from testcases.harness.report import SCREEN, printed_lines, show_argument
+from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.execution.messages import Outcome
+from testcases.harness.report.failures import SCREEN, printed_lines, show_argument
+from testcases.harness.suite.runner import named_cases
 
 # One import of torch serves several runs of pytest, each in a fork with the terminal.
 RUNS = """

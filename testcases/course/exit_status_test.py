@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from testcases.course.students import HANGS
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 LESSON = "lesson01_masked_sequences"
 OTHERS = re.compile(r"lesson(?!01|10)\d\d.*|__pycache__|tests|course|benchmarks")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testcases.course.students import HANGS, REGION, solved_folder
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 MASKED = "lesson01_masked_sequences/masked.py"
 GAE = "lesson04_gae/gae.py"

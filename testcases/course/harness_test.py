@@ -18,24 +18,23 @@ from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases import welcome
 from testcases.course import complete
 from testcases.course.students import replace_body, solved_folder
-from testcases.harness import named_cases, request, scenario
-from testcases.harness.catalog import (
-    ROOT,
-    Exercise,
-    course_lessons,
-    electives,
-    entries,
-    entry_of,
-    made_tests,
-    manifest,
-    regions,
-)
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.execution import Foreign, GlobalState, executor, to_plain
-from testcases.harness.oracle import with_change, wrong_answers
-from testcases.harness.report import CheckFailed, Waiting, first_difference, nan_in
-from testcases.harness.student import Result, hint, progress, reset, solution
-from testcases.harness.suite import Case, Engine, assert_equal, call, cases, current, points_of
+from testcases.harness.catalog.handles import Exercise
+from testcases.harness.catalog.lessons import ROOT, course_lessons, electives, regions
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import entries, entry_of, made_tests, manifest
+from testcases.harness.execution import executor
+from testcases.harness.execution.messages import Foreign, to_plain
+from testcases.harness.execution.side_effects import GlobalState
+from testcases.harness.oracle.mutations import wrong_answers
+from testcases.harness.oracle.reference import with_change
+from testcases.harness.report.compare import first_difference, nan_in
+from testcases.harness.report.failures import CheckFailed, Waiting
+from testcases.harness.student import hint, progress, reset, solution
+from testcases.harness.student.results import Result
+from testcases.harness.suite.asserts import assert_equal, scenario
+from testcases.harness.suite.checks import call, request
+from testcases.harness.suite.runner import Case, cases, named_cases, points_of
+from testcases.harness.suite.session import Engine, current
 from tutorial.lesson04_gae import compute_gae, td_errors
 
 UPDATE = Exercise("lesson06_kl_rewards", "AdaptiveKLController.update")

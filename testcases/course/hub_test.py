@@ -25,8 +25,8 @@ from solutions.demo import folder, hub
 from solutions.lesson09_ppo_trainer import PPOTrainer, make_scorer
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, likes_a, run, save, tokenizer
-from testcases.harness import named_cases
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.suite.runner import named_cases
 
 SETTINGS = f"{SET} learning_rate=0.01"
 

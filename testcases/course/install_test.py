@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 PYTHON = """#!/bin/sh
 echo "$@" >> "$ASKED"

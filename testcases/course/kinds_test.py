@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from testcases.course.students import reference
-from testcases.harness.catalog import SOLUTIONS, regions
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.diagnosis import NoExplanation
-from testcases.harness.execution import Evaluator, solutions_changed
-from testcases.harness.oracle import WrongAnswer, edit, with_change
-from testcases.harness.suite import Engine, cases_of
+from testcases.harness.catalog.lessons import SOLUTIONS, regions
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.diagnosis.explain import NoExplanation
+from testcases.harness.execution.executor import Evaluator, solutions_changed
+from testcases.harness.oracle.mutations import WrongAnswer, edit
+from testcases.harness.oracle.reference import with_change
+from testcases.harness.suite.runner import cases_of
+from testcases.harness.suite.session import Engine
 
 SHOWN = re.compile(r"NaN[^.]*\bshows\b")
 """In the docstring of a file: it holds for all its exercises."""

@@ -10,7 +10,7 @@ import pytest
 
 from book.figures.lesson12_capstone import RECORDED
 from book.figures.one_response import numbers
-from testcases.harness.catalog import ROOT, SOLUTIONS, TUTORIAL
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TUTORIAL
 
 ONE = numbers()
 ROWS = {name: values.tolist() for name, values in ONE.rows().items()}

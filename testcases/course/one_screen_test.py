@@ -15,8 +15,8 @@ from transformers import AutoModelForCausalLM
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
 from testcases.course import records
 from testcases.course.memory_test import rolled_out
-from testcases.harness import named_cases
-from testcases.harness.catalog import TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
+from testcases.harness.suite.runner import named_cases
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tutorial.lesson00_one_screen import __main__ as command
 from tutorial.lesson00_one_screen import ppo as screen

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from testcases.course.students import reference, solved_folder
-from testcases.harness.catalog import END, REGION, SOLUTIONS, lesson_names, regions
+from testcases.harness.catalog.lessons import END, REGION, SOLUTIONS, lesson_names, regions
 from testcases.harness.execution import executor
-from testcases.harness.oracle import Change, NamedChange, right_answers, wrong_answers
-from testcases.harness.suite import Engine, cases
+from testcases.harness.oracle.mutations import Change, NamedChange, right_answers, wrong_answers
+from testcases.harness.suite.runner import cases
+from testcases.harness.suite.session import Engine
 
 CAPSTONE = "lesson12_capstone"
 pytestmark = pytest.mark.slow

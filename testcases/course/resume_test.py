@@ -21,8 +21,8 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.course.memory_test import PROMPTS, small_policy
 from testcases.course.scaling_run import Numbers
-from testcases.harness import named_cases
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.suite.runner import named_cases
 
 UPDATES = 5
 

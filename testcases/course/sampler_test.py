@@ -14,8 +14,8 @@ from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_policy, small_trainer
-from testcases.harness import named_cases
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.suite.runner import named_cases
 
 LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]
 

@@ -15,10 +15,10 @@ import pytest
 
 from solutions.demo import stack
 from testcases.course import students
-from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, regions
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.execution import Missing, ModuleSet
-from testcases.harness.oracle import stub
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, lesson_names, regions
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.execution.modules import Missing, ModuleSet
+from testcases.harness.oracle.stubs import stub
 
 FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")
 POCKET_DEMO = f"""

@@ -9,9 +9,10 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog import ROOT, SOLUTIONS
-from testcases.harness.oracle import Reference, all_stubs, write_files
-from testcases.harness.suite import Remembering
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.oracle.reference import Reference
+from testcases.harness.oracle.stubs import all_stubs, write_files
+from testcases.harness.suite.memo import Remembering
 from tiny_models import presets
 
 LESSON, FILE = "lesson04_gae", "gae.py"

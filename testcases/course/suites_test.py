@@ -11,11 +11,14 @@ import pytest
 
 from testcases.course import complete, durations
 from testcases.course.students import reference
-from testcases.harness.catalog import TUTORIAL, course_lessons, entries, headings, lesson_names, suites
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.diagnosis import NoExplanation
-from testcases.harness.execution import Evaluator, Request, solutions
-from testcases.harness.oracle import (
+from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import entries, suites
+from testcases.harness.catalog.sections import headings
+from testcases.harness.diagnosis.explain import NoExplanation
+from testcases.harness.execution.executor import Evaluator, solutions
+from testcases.harness.execution.messages import Request
+from testcases.harness.oracle.mutations import (
     Change,
     NamedChange,
     PublishedAnswer,
@@ -25,11 +28,16 @@ from testcases.harness.oracle import (
     region_text,
     right_answers,
     suspects,
-    with_change,
     wrong_answers,
 )
-from testcases.harness.report import MAX_LINES, CheckFailed, NotStarted, first_difference, same_outcome
-from testcases.harness.suite import Case, Engine, cases, cases_of, not_earned, plain, recorded, survivors, version
+from testcases.harness.oracle.reference import with_change
+from testcases.harness.report.compare import first_difference, same_outcome
+from testcases.harness.report.failures import MAX_LINES, CheckFailed, NotStarted
+from testcases.harness.suite.anti_gaming import not_earned
+from testcases.harness.suite.mutation_check import recorded, survivors, version
+from testcases.harness.suite.questions import plain
+from testcases.harness.suite.runner import Case, cases, cases_of
+from testcases.harness.suite.session import Engine
 
 SAMPLE = 20
 """One in so many of the wrong answers is asked what it hears; each is rejected."""

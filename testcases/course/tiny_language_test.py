@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 from tiny_models import verifier
 from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (

@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import tiny_models
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 from tiny_models.builders import build_causal_lm, build_gpt2, build_llama
 from tiny_models.language import VOCABULARY, all_prompts, sample_prompts, sample_review
 from tiny_models.preferences import Preference, label_pair, make_preferences, preference_probability

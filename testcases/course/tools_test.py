@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from transformers.pytorch_utils import Conv1D
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from testcases.course.architectures import ARCHITECTURES, PAD, STOP, VOCABULARY, backbone_of, policy_of
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6, 12, 13], [4]]
 ALL = tuple(ARCHITECTURES)

@@ -17,7 +17,7 @@ from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
 from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_trainer
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 
 def rates(**settings) -> list[tuple[float, float]]:

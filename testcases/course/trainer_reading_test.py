@@ -17,8 +17,8 @@ import torch
 from solutions.lesson08_rollout import Experience
 from solutions.lesson09_ppo_trainer import trainer as trainer_module
 from testcases.course.memory_test import PROMPTS, small_trainer
-from testcases.harness import named_cases
-from testcases.harness.catalog import ROOT, region_text
+from testcases.harness.catalog.lessons import ROOT, region_text
+from testcases.harness.suite.runner import named_cases
 
 FILE = str(trainer_module.__file__)
 SOURCE = inspect.getsource(trainer_module)

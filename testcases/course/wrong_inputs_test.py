@@ -20,7 +20,7 @@ from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
 ERRORS = (ValueError, TypeError, OSError, RuntimeError)

@@ -24,15 +24,20 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
 from ppo_by_hand.core.progress import while_read  # noqa: E402
-from testcases.harness.catalog import TUTORIAL  # noqa: E402
+from testcases.harness.catalog.lessons import TUTORIAL  # noqa: E402
 
-from .intake import HandIn, course_files, find_outside, from_folder, printable, read_submission, told  # noqa: E402
-from .marking import Assignment, asked_for, has_grader_error, kept_in, new, secret_of  # noqa: E402
-from .sandbox import Limits  # noqa: E402
+from .intake.archives import printable  # noqa: E402
+from .intake.exports import HandIn, find_outside, told  # noqa: E402
+from .intake.selection import course_files  # noqa: E402
+from .intake.submissions import from_folder, read_submission  # noqa: E402
+from .marking.assignment import Assignment, asked_for  # noqa: E402
+from .marking.secret import kept_in, new, secret_of  # noqa: E402
+from .marking.store import has_grader_error  # noqa: E402
+from .sandbox.limits import Limits  # noqa: E402
 from .status import NOT_SANDBOXED  # noqa: E402
 
 if TYPE_CHECKING:
-    from .marking import Batch
+    from .marking.batch import Batch
     from .reports.people import People
 
 OUT = "runs/check"
@@ -92,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
         return _dry(hand_ins if folder else None, assignment, known)
     _find_sandbox(kind)
     secret = secret_of(options.secret) if options.secret else None
-    from .marking import Batch
+    from .marking.batch import Batch
 
     if folder is None:
         return _working_tree(options, Batch(kind, secret or new(), jobs, limits, assignment))
@@ -146,7 +151,7 @@ def _alone(out: Path) -> Iterator[None]:
 
 
 def _class(folder: Path, out: Path, batch: Batch, known: People) -> int:
-    from .marking import grade_folder
+    from .marking.batch import grade_folder
     from .reports import write_reports
     from .reports.sheets import number
 
@@ -194,7 +199,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
 
 
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
-    from .marking import grade_one
+    from .marking.batch import grade_one
     from .reports.sheets import number, sheet_of
 
     result = grade_one(from_folder(TUTORIAL, "tutorial"), batch)

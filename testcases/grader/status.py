@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testcases.harness.catalog import Entry
-    from testcases.harness.execution import Request
+    from testcases.harness.catalog.points import Entry
+    from testcases.harness.execution.messages import Request
 
 PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"
 OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing", "blocked"

@@ -10,15 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import (
-    assert_equal,
-    assert_equals_reference,
-    named_cases,
-    reference,
-    scenario,
-    value_and_gradients,
-)
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 1, as changes of the reference."""
 
-from testcases.harness import Published, Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
 
 WRONG = "What people get wrong"
 

@@ -6,8 +6,10 @@ from math import log, sqrt
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

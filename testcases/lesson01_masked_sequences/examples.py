@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.checks import request
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,

@@ -6,9 +6,11 @@ import math
 import pytest
 import torch
 
-from testcases.harness import assert_equal, assert_no_gradient, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, assert_no_gradient, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 NAN = math.nan

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import (
+from testcases.harness.doubles.arithmetic import nll
+from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
-    named_cases,
     scenario,
 )
-from testcases.harness.doubles.arithmetic import nll
-from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 

@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 2, as changes of the reference."""
 
-from testcases.harness import Published, Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
 
 PAIRWISE = "pairwise_loss: the loss of a comparison"
 WRONG = "What people get wrong"

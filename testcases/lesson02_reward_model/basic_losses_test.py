@@ -6,7 +6,8 @@ from math import log
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, value_and_gradients
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 LN2 = math.log(2)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 

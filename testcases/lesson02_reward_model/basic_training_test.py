@@ -4,8 +4,9 @@ import math
 
 import pytest
 
-from testcases.harness import assert_equal, named_cases, scenario
 from testcases.harness.doubles.arithmetic import nll
+from testcases.harness.suite.asserts import assert_equal, scenario
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 EVEN, ROOT2 = math.log(2.0), math.sqrt(2.0)

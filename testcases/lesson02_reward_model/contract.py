@@ -1,6 +1,6 @@
 """Lesson 2: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
-from testcases.harness import scenario
+from testcases.harness.suite.asserts import scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,

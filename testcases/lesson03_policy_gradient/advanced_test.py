@@ -6,15 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import (
-    assert_equal,
-    assert_equals_reference,
-    named_cases,
-    reference,
-    scenario,
-    value_and_gradients,
-)
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 from tutorial.lesson04_gae import compute_response_gae
 

@@ -4,8 +4,10 @@ import math
 
 import torch
 
-from testcases.harness import Published, Request, Right, Wrong, edit, first, instead, request
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
+from testcases.harness.suite.checks import request
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 WRONG = "What people get wrong"

@@ -3,8 +3,10 @@
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 ROWS = torch.arange(6) < torch.tensor([[5], [3], [1], [4]])

@@ -7,8 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness import Published, Request, Right, Wrong, edit, first, instead, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import request
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 WRONG = "What people get wrong"

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import (
+from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_no_gradient,
-    named_cases,
-    reference,
     value_and_gradients,
 )
-from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from testcases.lesson05_ppo_loss.terms import critic_terms, mean, policy_terms, slow_ppo_loss, slow_value_loss, triples
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,

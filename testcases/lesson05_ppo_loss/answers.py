@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 5, as changes of the reference."""
 
-from testcases.harness import Published, Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
 
 APPROX_KL = "ppo_statistics, continued: approx_kl"
 OLD = "The old policy is not the reference"

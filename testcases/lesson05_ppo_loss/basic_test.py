@@ -5,15 +5,10 @@ import math
 import pytest
 import torch
 
-from testcases.harness import (
-    assert_equal,
-    assert_equals_reference,
-    named_cases,
-    reference,
-    scenario,
-    value_and_gradients,
-)
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from testcases.lesson05_ppo_loss.terms import (
     SHAPES,
     critic_terms,

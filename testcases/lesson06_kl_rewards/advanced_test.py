@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import (
+from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_no_gradient,
-    named_cases,
     scenario,
     value_and_gradients,
 )
-from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

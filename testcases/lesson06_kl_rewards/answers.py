@@ -1,7 +1,7 @@
 """Wrong and right answers to lesson 6, as changes of the reference."""
 
 from solutions.lesson06_kl_rewards import estimate_kl
-from testcases.harness import Published, Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
 
 LOSS = "The same estimate as a loss"
 FLOAT32 = "Small and large log-ratios"

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

@@ -2,7 +2,7 @@
 
 import math
 
-from testcases.harness import scenario
+from testcases.harness.suite.asserts import scenario
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,

@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import assert_equal, assert_equals_reference, named_cases, reference, scenario
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 7, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Right, Wrong, edit, first, instead
 
 SHIFT = "The shift: everything before the token"
 WRONG = "What people get wrong"

@@ -7,7 +7,8 @@ no logit. A 9 stands on padding only. What an answer holds on padding means noth
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, scenario, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

@@ -1,6 +1,6 @@
 """Lesson 7: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
-from testcases.harness import scenario
+from testcases.harness.suite.asserts import scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

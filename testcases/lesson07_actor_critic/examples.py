@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from, uniform_from, word_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import request
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,

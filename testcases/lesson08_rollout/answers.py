@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 8, as changes of the reference."""
 
-from testcases.harness import Published, Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
 
 CACHE = "The cache, the mask and the positions"
 CUTS = "Top-k and top-p, and why PPO uses neither"

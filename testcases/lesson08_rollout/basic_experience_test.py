@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import assert_equal, assert_leaves_global_random_alone, named_cases, scenario
+from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, scenario
+from testcases.harness.suite.runner import named_cases
 from testcases.lesson08_rollout.examples import readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer
 

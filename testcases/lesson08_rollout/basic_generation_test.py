@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import assert_equal, assert_leaves_global_random_alone, named_cases, reference, scenario
+from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, scenario
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 

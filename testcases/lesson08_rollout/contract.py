@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from testcases.harness import scenario
+from testcases.harness.suite.asserts import scenario
 from testcases.lesson08_rollout.examples import experience
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 

@@ -6,8 +6,10 @@ import math
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, reference, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import reference, request
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 SHARES = scenario("shares", of=sample_token)

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.harness import (
+from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
-    named_cases,
     scenario,
 )
-from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 RESPONSES = scenario("responses_of", of=PPOTrainer.generate_responses)

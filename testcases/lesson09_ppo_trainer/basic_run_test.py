@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from testcases.harness import (
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
-    named_cases,
     scenario,
 )
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LN2 = math.log(2)

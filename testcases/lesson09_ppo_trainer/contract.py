@@ -1,7 +1,7 @@
 """Lesson 9: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
-from testcases.harness import scenario
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 AGREEMENT = {

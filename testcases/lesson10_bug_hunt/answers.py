@@ -1,7 +1,7 @@
 """Wrong and other right repairs, as changes of the reference. A wrong one's `why` says which behavior is still wrong,
 and never where the bug is."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Right, Wrong, edit, first, instead
 
 
 class CreditPacked(Wrong, of="credit_packed"):

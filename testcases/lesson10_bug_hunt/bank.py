@@ -20,13 +20,21 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.execution import LocalEvaluator, Outcome, Record, Request, solutions, solutions_changed
-from testcases.harness.oracle import Change, NamedChange, WrongAnswer, changed_source, region_text, right_answers
-from testcases.harness.oracle import wrong_answers as answers_of
-from testcases.harness.report import same_outcome
-from testcases.harness.suite import as_argument
+from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.execution.executor import LocalEvaluator, solutions, solutions_changed
+from testcases.harness.execution.messages import Outcome, Record, Request
+from testcases.harness.oracle.mutations import (
+    Change,
+    NamedChange,
+    WrongAnswer,
+    changed_source,
+    region_text,
+    right_answers,
+)
+from testcases.harness.oracle.mutations import wrong_answers as answers_of
+from testcases.harness.report.compare import same_outcome
+from testcases.harness.suite.checks import as_argument
 
 from .more_masks import MORE
 from .probes import PROBES
@@ -162,7 +170,7 @@ def evaluator_of(family: str, source: str) -> LocalEvaluator:
 
 def candidates(family: str) -> Iterator[tuple[dict[str, Any], NamedChange]]:
     """What may enter the bank, as bank.json says it: hand-written changes, then the mutants of the regions."""
-    from testcases.harness.suite import mutants
+    from testcases.harness.suite.mutation_check import mutants
 
     lesson, own = FAMILIES[family]
     for answer in answers_of(lesson):
@@ -184,7 +192,7 @@ def _region_of(source: str, path: Path, exercise: str) -> str:
     """The changed region: as many lines are before and after it as in the reference."""
     import textwrap
 
-    from testcases.harness.catalog import regions
+    from testcases.harness.catalog.lessons import regions
 
     region = next(region for region in regions(path) if region.exercise == exercise)
     after = len(path.read_text("utf-8").splitlines()) - region.last

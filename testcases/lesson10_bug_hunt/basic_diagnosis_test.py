@@ -2,8 +2,8 @@
 
 import pytest
 
-from testcases.harness import assert_equal
-from testcases.harness.suite import current
+from testcases.harness.suite.asserts import assert_equal
+from testcases.harness.suite.session import current
 from tutorial.lesson10_bug_hunt import diagnose
 
 from .runs import clear_run

@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
-from testcases.harness import assert_equal, assert_equals_reference, named_cases, reference
 from testcases.harness.doubles.drawing import normal, uniform_from
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
 
 

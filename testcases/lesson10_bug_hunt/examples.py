@@ -2,8 +2,9 @@
 
 import torch
 
-from testcases.harness import Request, request
 from testcases.harness.doubles.drawing import generator, normal_from, uniform_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.checks import request
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,

@@ -6,12 +6,14 @@ from typing import Any
 
 from torch import Tensor
 
-from testcases.harness import Answer, CheckFailed, call, request, scenario
-from testcases.harness.catalog import Exercise, exercise_of, section_for
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.execution import Outcome, Request
-from testcases.harness.report import clean, report, show
-from testcases.harness.suite import current
+from testcases.harness.catalog.handles import Exercise, exercise_of
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.sections import section_for
+from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.report.failures import CheckFailed, clean, report, show
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import Answer, call, request
+from testcases.harness.suite.session import current
 
 from .bank import FAMILIES, Implementation, drawn, packed
 from .probes import PROBES

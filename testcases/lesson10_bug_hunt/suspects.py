@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from testcases.harness.oracle import Planted, edit
-from testcases.harness.report import alike
+from testcases.harness.oracle.mutations import Planted, edit
+from testcases.harness.report.compare import alike
 
 WHY = "it still behaves so: make the symptom small (method, step 1), and test one property of the function at a time"
 ROUNDING = 1e-6

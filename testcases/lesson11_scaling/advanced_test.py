@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness import assert_equal, assert_equals_reference, scenario
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,

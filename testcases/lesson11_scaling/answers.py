@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 11, as changes of the reference."""
 
-from testcases.harness import Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Right, Wrong, edit, first, instead
 
 
 class PlanMicrobatches(Wrong, of="plan_microbatches"):

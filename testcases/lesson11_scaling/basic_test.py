@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, scenario
+from testcases.harness.suite.asserts import assert_equal, scenario
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,

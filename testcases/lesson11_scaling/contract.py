@@ -2,7 +2,7 @@
 
 import torch
 
-from testcases.harness import scenario
+from testcases.harness.suite.asserts import scenario
 from tutorial.lesson11_scaling import (
     global_masked_whiten,
     gradient_weight,

@@ -5,8 +5,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import request
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness import (
+from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
-    named_cases,
-    reference,
     scenario,
 )
-from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, demonstrations, fluent, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tiny_models.gold import gold_score, is_well_formed

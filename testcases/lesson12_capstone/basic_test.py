@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from testcases.harness import (
+from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
-    named_cases,
     scenario,
     value_and_gradients,
 )
+from testcases.harness.suite.runner import named_cases
 from testcases.lesson12_capstone.examples import ALL, CLIPPED, MANY, SCRIPT, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft

@@ -2,8 +2,8 @@
 
 import torch
 
-from testcases.harness import scenario
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import scenario
 from testcases.lesson12_capstone.examples import demonstrations
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_sft
 

@@ -7,8 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness import Request, request, scenario
 from testcases.harness.doubles.drawing import as_argument, generator, normal_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import request
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 from .scenarios_models import WORDS

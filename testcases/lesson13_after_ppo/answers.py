@@ -1,6 +1,6 @@
 """Wrong and right answers to lesson 13, as changes of the reference."""
 
-from testcases.harness import Published, Right, Wrong, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, instead
 
 from .examples import examples as examples
 

@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
-from testcases.harness import assert_equal, named_cases, reference, value_and_gradients
 from testcases.harness.doubles.drawing import normal
+from testcases.harness.suite.asserts import assert_equal, value_and_gradients
+from testcases.harness.suite.checks import reference
+from testcases.harness.suite.runner import named_cases
 from tutorial.lesson06_kl_rewards import estimate_kl
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,

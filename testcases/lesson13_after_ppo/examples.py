@@ -4,8 +4,10 @@ import math
 
 import torch
 
-from testcases.harness import Request, request, scenario
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
+from testcases.harness.execution.messages import Request
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import request
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     cispo_token_losses,

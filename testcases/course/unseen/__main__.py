@@ -13,13 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.catalog import lesson_names, region_of
-from testcases.harness.diagnosis import faults
-from testcases.harness.execution import LocalEvaluator, solutions_changed
-from testcases.harness.oracle import shared_reference
-from testcases.harness.report import CheckFailed
-from testcases.harness.suite import Engine, cases_of
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.lessons import lesson_names, region_of
+from testcases.harness.diagnosis.explain import faults
+from testcases.harness.execution.executor import LocalEvaluator, solutions_changed
+from testcases.harness.oracle.reference import shared_reference
+from testcases.harness.report.failures import CheckFailed
+from testcases.harness.suite.runner import cases_of
+from testcases.harness.suite.session import Engine
 
 from . import heard, rows
 from .right import RIGHT

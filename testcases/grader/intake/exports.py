@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog import lesson_names
+from testcases.harness.catalog.lessons import lesson_names
 
 from .archives import Unreadable, is_archive, printable, read_file, stem_of
 

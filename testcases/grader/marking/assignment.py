@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog import course_lessons, manifest
-from testcases.harness.catalog import lesson as read_lesson
+from testcases.harness.catalog.lessons import course_lessons
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import manifest
 
 TITLE = "PPO by Hand"
 KEYS = ("title", "lessons", "exercises", "points", "weights")

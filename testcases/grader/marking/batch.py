@@ -18,11 +18,15 @@ from typing import Any
 
 from tqdm import tqdm
 
-from testcases.harness.suite import keep_what_is_loaded
+from testcases.harness.suite.runner import keep_what_is_loaded
 
-from ..intake import HandIn, Submission, find_outside, printable, read_submission, unreadable
-from ..sandbox import Limits, Sandbox, staging
+from ..intake.archives import printable
+from ..intake.exports import HandIn, find_outside
+from ..intake.submissions import Submission, read_submission, unreadable
+from ..sandbox import staging
 from ..sandbox.guest import linux
+from ..sandbox.limits import Limits
+from ..sandbox.sandbox import Sandbox
 from .assignment import Assignment
 from .grade import Grader, Keep, empty_result, plan
 from .secret import Secret

@@ -8,15 +8,24 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, cast
 
-from testcases.harness.catalog import Entry, manifest, text_of
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.execution import StudentError
-from testcases.harness.oracle import Reference
-from testcases.harness.report import CheckFailed, Kept, NotStarted, Waiting, clean, with_first_line
-from testcases.harness.suite import Case, Engine, Remembering, Sparing, cases, if_right, not_earned
+from testcases.harness.catalog.encodings import text_of
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import Entry, manifest
+from testcases.harness.execution.messages import StudentError
+from testcases.harness.oracle.reference import Reference
+from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, clean, with_first_line
+from testcases.harness.suite.anti_gaming import not_earned
+from testcases.harness.suite.memo import Remembering, Sparing
+from testcases.harness.suite.questions import if_right
+from testcases.harness.suite.runner import Case, cases
+from testcases.harness.suite.session import Engine
 
-from ..intake import Doubt, Submission, close_match, course_files, printable
-from ..sandbox import Sandbox, SandboxEvaluator, WorkerError, users
+from ..intake.archives import printable
+from ..intake.selection import course_files
+from ..intake.submissions import Doubt, Submission, close_match
+from ..sandbox import users
+from ..sandbox.sandbox import Sandbox, WorkerError
+from ..sandbox.worker_client import SandboxEvaluator
 from ..status import (
     BLOCKED,
     ERROR,

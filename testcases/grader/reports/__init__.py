@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..intake import HandIn
-    from ..marking import Assignment
+    from ..intake.exports import HandIn
+    from ..marking.assignment import Assignment
     from .people import People
     from .table import Mark
 

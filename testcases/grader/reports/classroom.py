@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog import ROOT, TESTCASES
+from testcases.harness.catalog.lessons import ROOT, TESTCASES
 
-from ..marking import everything, from_file
+from ..marking.assignment import everything, from_file
 from ..status import GRADER, PASSED
 from .sheets import Sheet, number, only
 from .text import clean, clean_lines

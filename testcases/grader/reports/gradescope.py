@@ -14,7 +14,7 @@ from typing import Any
 
 from ppo_by_hand.core.files import write_json
 
-from ..marking import Assignment, asked_for, everything, from_file
+from ..marking.assignment import Assignment, asked_for, everything, from_file
 from ..status import GRADER, PASSED
 from .sheets import Exercise, Points, Sheet, number, only
 

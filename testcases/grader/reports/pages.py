@@ -17,11 +17,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ppo_by_hand.core.files import write_text
-from testcases.harness.student import stories
+from testcases.harness.student.anecdotes import stories
 
 from .. import status
-from ..intake import course_files
-from ..marking import Assignment
+from ..intake.selection import course_files
+from ..marking.assignment import Assignment
 from .sheets import Exercise, Points, Sheet, number
 from .table import Mark
 from .text import clean

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..intake import Doubt
-from ..marking import Assignment
+from ..intake.submissions import Doubt
+from ..marking.assignment import Assignment
 from ..status import GRADED, GRADER, LATE, MISSING, NOT_STARTED, STATUSES, TAMPER, UNSAFE
 from .text import clean, clean_lines, slug
 

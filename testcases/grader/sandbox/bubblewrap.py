@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from testcases.harness.catalog import ROOT, lesson_names
+from testcases.harness.catalog.lessons import ROOT, lesson_names
 
 from .limits import Limits
 

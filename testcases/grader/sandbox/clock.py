@@ -8,7 +8,7 @@ import struct
 import time
 from collections.abc import Callable
 
-from testcases.harness.execution import PATIENCE
+from testcases.harness.execution.executor import PATIENCE
 
 _CREDENTIALS = struct.Struct("3i")
 _ADD_SEALS, _SEALS = 1033, 1 | 2 | 4

@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.harness.oracle import emptied, stub, stubs_of
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.harness.oracle.stubs import emptied, stub, stubs_of
 
 GRADER = TESTCASES / "grader"
 ENGINE = {
     "catalog": ("encodings", "lessons"),
     "execution": ("executor", "listening", "messages", "modules", "side_effects", "wire"),
 }
-"""What a worker's tree has of the engine, by package; the faces are empty there."""
+"""What a worker's tree has of the engine, by package."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""
 APART = OWN_PROCESS | {"lesson10_bug_hunt"}

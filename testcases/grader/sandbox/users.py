@@ -5,7 +5,7 @@ That needs no namespaces, so it works in containers in which bubblewrap does not
 
 import os
 
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 from .bubblewrap import WORKER_USERS, interpreter_folders, is_open
 

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.catalog import text_of
-from testcases.harness.execution import Outcome, Request, StudentError, identical, wire
-from testcases.harness.suite import packed
+from testcases.harness.catalog.encodings import text_of
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.execution import wire
+from testcases.harness.execution.messages import Outcome, Request, StudentError, identical
+from testcases.harness.suite.memo import packed
 
 from ..status import NOT_ASKED
 from . import staging

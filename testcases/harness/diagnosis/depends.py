@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..catalog import region_text
-from ..execution import Outcome, Request, copy_plain, leaves
-from ..oracle import shared_reference
-from ..report import Rules, alike, close
+from ..catalog.lessons import region_text
+from ..execution.messages import Outcome, Request, copy_plain, leaves
+from ..oracle.reference import shared_reference
+from ..report.compare import Rules, alike, close
 from .code import words_of
 from .mistakes import is_flags, is_float
 from .parts import parts_of

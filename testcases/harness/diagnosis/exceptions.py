@@ -7,7 +7,7 @@ import re
 
 from torch import Tensor
 
-from ..execution import Request, StudentError
+from ..execution.messages import Request, StudentError
 from .values import Shows, Sign
 
 CAUSES: tuple[tuple[str, str, str], ...] = (

@@ -15,10 +15,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from ..catalog import lesson as read_lesson
-from ..execution import Evaluator, LocalEvaluator, Missing, Outcome, Request
-from ..oracle import Reference, calls_made, examples, kept, suspects
-from ..report import CheckFailed, alike, same_outcome
+from ..catalog.lessons import lesson as read_lesson
+from ..execution.executor import Evaluator, LocalEvaluator
+from ..execution.messages import Outcome, Request
+from ..execution.modules import Missing
+from ..oracle.mutations import suspects
+from ..oracle.reference import Reference, calls_made, examples, kept
+from ..report.compare import alike, same_outcome
+from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, function_in, words_of
 from .depends import facts
 from .exceptions import cause_of_error, names_in

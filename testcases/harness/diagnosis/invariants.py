@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..execution import Outcome, Request, fields_of
-from ..oracle import Suspect
+from ..execution.messages import Outcome, Request, fields_of
+from ..oracle.mutations import Suspect
 from .values import Ask
 
 MOST_QUESTIONS = 3

@@ -19,9 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..catalog import SOLUTIONS, region_of, region_text
-from ..execution import LocalEvaluator, ModuleSet, Outcome, Request
-from ..oracle import Change, examples, kept, shared_reference, wrong_answers
+from ..catalog.lessons import SOLUTIONS, region_of, region_text
+from ..execution.executor import LocalEvaluator
+from ..execution.messages import Outcome, Request
+from ..execution.modules import ModuleSet
+from ..oracle.mutations import Change, wrong_answers
+from ..oracle.reference import examples, kept, shared_reference
 from .code import code_in, definitions_in, words_of
 from .values import CHEAP, Mistake, Shows, Sign
 

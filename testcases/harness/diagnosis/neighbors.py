@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution import Request, copy_plain, tensors_in
+from ..execution.messages import Request, copy_plain, tensors_in
 from .mistakes import is_flags, is_float
 
 NEARBY = 3

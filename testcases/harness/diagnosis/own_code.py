@@ -15,9 +15,10 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
-from ..catalog import lesson as read_lesson
-from ..execution import LocalEvaluator, Outcome
-from ..report import same_outcome
+from ..catalog.lessons import lesson as read_lesson
+from ..execution.executor import LocalEvaluator
+from ..execution.messages import Outcome
+from ..report.compare import same_outcome
 from .code import bare_function, code_in, definitions_in, in_a_class, words_of
 from .edits import Place, places_in
 from .mistakes import SECONDS

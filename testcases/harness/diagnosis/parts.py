@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution import Outcome, fields_of, leaves, tensors_in
-from ..report import EXACT, Rules, alike, close, same_outcome, same_slope
+from ..execution.messages import Outcome, fields_of, leaves, tensors_in
+from ..report.compare import EXACT, Rules, alike, close, same_outcome, same_slope
 from .values import Kind, Mistake, Part, Seen
 
 Atom = tuple[int, Part]

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..catalog import lesson as read_lesson
-from ..catalog import section_for
-from ..execution import Request
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.sections import section_for
+from ..execution.messages import Request
 from .code import words_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Shows, Sign, Step, Twice
 

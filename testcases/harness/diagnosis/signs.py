@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution import Outcome, Request, fields_of, tensors_in
-from ..oracle import shared_reference
-from ..report import EXACT, close, is_rounding, same_outcome, same_slope
+from ..execution.messages import Outcome, Request, fields_of, tensors_in
+from ..oracle.reference import shared_reference
+from ..report.compare import EXACT, close, is_rounding, same_outcome, same_slope
 from .mistakes import is_flags, is_float
 from .parts import floats_of, is_evidence
 from .values import CHEAP, Ask, Seen, Shows, Sign

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..catalog import course_lessons, lesson_names
-from ..catalog import lesson as read_lesson
-from ..execution import LocalEvaluator, ModuleSet, Outcome, Request, stub_of
-from ..oracle import Reference, examples, kept
-from ..report import same_outcome
+from ..catalog.lessons import course_lessons, lesson_names
+from ..catalog.lessons import lesson as read_lesson
+from ..execution.executor import LocalEvaluator, stub_of
+from ..execution.messages import Outcome, Request
+from ..execution.modules import ModuleSet
+from ..oracle.reference import Reference, examples, kept
+from ..report.compare import same_outcome
 from .explain import Explanation, FirstFailure
 from .sentences import advice_of, lines_of
 from .values import Diagnosis, Part

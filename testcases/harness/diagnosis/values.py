@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from ..execution import Outcome, Request
-from ..oracle import WrongAnswer
+from ..execution.messages import Outcome, Request
+from ..oracle.mutations import WrongAnswer
 
 Seen = tuple[Request, Outcome, Outcome]
 """A question, the right answer, and the student's."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..catalog import region_of, region_text, section_for
+from ..catalog.lessons import region_of, region_text
+from ..catalog.sections import section_for
 
 
 @dataclass(frozen=True)

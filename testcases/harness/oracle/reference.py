@@ -13,9 +13,10 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from ..catalog import ROOT
-from ..catalog import lesson as read_lesson
-from ..execution import LocalEvaluator, Outcome, Request, solutions, solutions_changed, solutions_with
+from ..catalog.lessons import ROOT
+from ..catalog.lessons import lesson as read_lesson
+from ..execution.executor import LocalEvaluator, solutions, solutions_changed, solutions_with
+from ..execution.messages import Outcome, Request
 from .mutations import Change, NamedChange, changed_source, exists
 
 KEPT = 4

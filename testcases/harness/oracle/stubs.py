@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..catalog import SOLUTIONS, lesson_names, regions
-from ..catalog import lesson as read_lesson
+from ..catalog.lessons import SOLUTIONS, lesson_names, regions
+from ..catalog.lessons import lesson as read_lesson
 from .mutations import Change, region_text, suspects
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'

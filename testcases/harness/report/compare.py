@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution import Elsewhere, Foreign, Outcome, fields_of, tensors_in
+from ..execution.messages import Elsewhere, Foreign, Outcome, fields_of, tensors_in
 from .failures import show, show_pair, type_name
 
 # Relative and absolute: what another sound order of operations reaches on numbers of size 1; a wrong formula is far

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..execution import Elsewhere, Foreign, Outcome, Record, Request, StudentError, fields_of
+from ..execution.messages import Elsewhere, Foreign, Outcome, Record, Request, StudentError, fields_of
 
 MAX_LINES = 12
 LEAST = 3

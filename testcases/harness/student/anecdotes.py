@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 
-from ..catalog import TESTCASES
+from ..catalog.lessons import TESTCASES
 from .progress import exercise_status
 from .results import Results
 

@@ -8,8 +8,8 @@ import re
 import textwrap
 from functools import cache
 
-from ..catalog import TUTORIAL, Lesson, lesson_names
-from ..catalog import lesson as read_lesson
+from ..catalog.lessons import TUTORIAL, Lesson, lesson_names
+from ..catalog.lessons import lesson as read_lesson
 from . import progress
 
 SHOWN = progress.FOLDER / "hints.json"

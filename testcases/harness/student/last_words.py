@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from ..catalog import ROOT, Entry
-from ..catalog import lesson as read_lesson
+from ..catalog.lessons import ROOT
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.points import Entry
 from .progress import FOLDER
 
 NAME = "running-{}"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from _pytest.assertion.rewrite import rewrite_asserts
 
-from ..catalog import lesson_names
-from ..execution import ModuleSet
+from ..catalog.lessons import lesson_names
+from ..execution.modules import ModuleSet
 
 FILE = "my_tests.py"
 

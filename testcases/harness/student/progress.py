@@ -21,20 +21,9 @@ from typing import Any
 from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog import (
-    CAPSTONE,
-    ROOT,
-    TUTORIAL,
-    Entry,
-    course_lessons,
-    electives,
-    entries,
-    entry_of,
-    lesson_names,
-    once_written,
-    region_text,
-)
-from ..catalog import lesson as read_lesson
+from ..catalog.lessons import CAPSTONE, ROOT, TUTORIAL, course_lessons, electives, lesson_names, region_text
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.points import Entry, entries, entry_of, once_written
 from .results import Result, Results, read_result
 
 FOLDER = ROOT / ".progress"

@@ -8,9 +8,10 @@ import shutil
 import time
 from pathlib import Path
 
-from ..catalog import ROOT, TUTORIAL, Lesson, entries
-from ..catalog import lesson as read_lesson
-from ..oracle import stubs_of, write_files
+from ..catalog.lessons import ROOT, TUTORIAL, Lesson
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.points import entries
+from ..oracle.stubs import stubs_of, write_files
 from .progress import FOLDER, keep, said_plainly, so_far
 from .results import Result
 

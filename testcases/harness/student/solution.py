@@ -7,8 +7,8 @@ import argparse
 import ast
 import textwrap
 
-from ..catalog import TUTORIAL, Lesson, region_text
-from ..catalog import lesson as read_lesson
+from ..catalog.lessons import TUTORIAL, Lesson, region_text
+from ..catalog.lessons import lesson as read_lesson
 from .progress import exercise_status, said_plainly, so_far
 
 

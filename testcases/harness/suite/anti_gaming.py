@@ -27,10 +27,11 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator
 
-from ..catalog import is_basic
-from ..execution import Evaluator, Outcome, Request, copy_plain, identical, solutions_with
-from ..oracle import examples
-from ..report import Rules, first_difference
+from ..catalog.points import is_basic
+from ..execution.executor import Evaluator, solutions_with
+from ..execution.messages import Outcome, Request, copy_plain, identical
+from ..oracle.reference import examples
+from ..report.compare import Rules, first_difference
 from .questions import plain
 from .session import Engine
 

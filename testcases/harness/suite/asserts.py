@@ -18,10 +18,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from ..catalog import Scenario, asking, exercise_of
-from ..diagnosis import Kind, Part
-from ..execution import Outcome, Request, fields_of
-from ..report import CheckFailed, Kept, NotStarted, Rules, Waiting, first_difference, show
+from ..catalog.handles import Scenario, asking, exercise_of
+from ..diagnosis.values import Kind, Part
+from ..execution.messages import Outcome, Request, fields_of
+from ..report.compare import Rules, first_difference
+from ..report.failures import CheckFailed, Kept, NotStarted, Waiting, show
 from .checks import Answer, as_tensor, call, request
 from .session import current
 

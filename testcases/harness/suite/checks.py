@@ -10,21 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..catalog import Scenario, section_of, target_of
-from ..catalog import lesson as read_lesson
-from ..diagnosis import KEPT, Kind, Part, advice_of, lines_of, remedies_of
-from ..execution import Outcome, Record, Request, StudentError, fields_of, part_of, scenario_of
-from ..oracle import Suspect
-from ..report import (
+from ..catalog.handles import Scenario, target_of
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.sections import section_of
+from ..diagnosis.sentences import KEPT, advice_of, lines_of, remedies_of
+from ..diagnosis.values import Kind, Part
+from ..execution.executor import part_of, scenario_of
+from ..execution.messages import Outcome, Record, Request, StudentError, fields_of
+from ..oracle.mutations import Suspect
+from ..report.compare import Difference, Rules, first_difference, nan_in
+from ..report.failures import (
     MAX_SHOWN,
     CheckFailed,
-    Difference,
     Kept,
-    Rules,
     clean,
     describe_error,
-    first_difference,
-    nan_in,
     printed_lines,
     report,
     show,

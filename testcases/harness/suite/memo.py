@@ -4,9 +4,12 @@ import json
 from collections import OrderedDict
 from typing import Any
 
-from ..diagnosis import Diagnosis, Explanation, FirstFailure, Part
-from ..execution import Evaluator, LocalEvaluator, Outcome, Request, leaves, wire
-from ..oracle import Reference
+from ..diagnosis.explain import Explanation, FirstFailure
+from ..diagnosis.values import Diagnosis, Part
+from ..execution import wire
+from ..execution.executor import Evaluator, LocalEvaluator
+from ..execution.messages import Outcome, Request, leaves
+from ..oracle.reference import Reference
 
 MAX_ANSWERS = 20_000
 MAX_BYTES = 200_000_000

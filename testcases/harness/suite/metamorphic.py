@@ -20,11 +20,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..catalog import Exercise
-from ..diagnosis import CHEAP
-from ..execution import Outcome, Request, copy_plain, tensors_in
-from ..oracle import examples
-from ..report import alike, same_outcome
+from ..catalog.handles import Exercise
+from ..diagnosis.values import CHEAP
+from ..execution.messages import Outcome, Request, copy_plain, tensors_in
+from ..oracle.reference import examples
+from ..report.compare import alike, same_outcome
 from .checks import call
 from .session import current
 

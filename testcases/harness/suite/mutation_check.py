@@ -21,11 +21,12 @@ from typing import Any
 
 from ppo_by_hand.core.files import write_json
 
-from ..catalog import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
-from ..catalog import lesson as read_lesson
-from ..diagnosis import NoExplanation, edits_of
-from ..execution import LocalEvaluator, solutions_changed
-from ..oracle import Reference
+from ..catalog.lessons import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
+from ..catalog.lessons import lesson as read_lesson
+from ..diagnosis.edits import edits_of
+from ..diagnosis.explain import NoExplanation
+from ..execution.executor import LocalEvaluator, solutions_changed
+from ..oracle.reference import Reference
 from .memo import Remembering
 from .runner import cases_of
 from .session import Engine

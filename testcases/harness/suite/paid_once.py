@@ -8,13 +8,13 @@ gives shifted numbers, its answer has to move, or the mistake was copied.
 import ast
 from contextlib import suppress
 
-from ..catalog import SOLUTIONS
-from ..catalog import lesson as read_lesson
-from ..diagnosis import NoExplanation
+from ..catalog.lessons import SOLUTIONS
+from ..catalog.lessons import lesson as read_lesson
 from ..diagnosis.code import definitions_in
-from ..execution import Evaluator
-from ..oracle import examples
-from ..report import same_outcome
+from ..diagnosis.explain import NoExplanation
+from ..execution.executor import Evaluator
+from ..oracle.reference import examples
+from ..report.compare import same_outcome
 from .runner import cases_of
 from .session import Engine
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..execution import Request, tensors_in
-from ..report import CheckFailed
+from ..execution.messages import Request, tensors_in
+from ..report.failures import CheckFailed
 
 SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6
 EXTREME = "very large, very small or very many numbers"

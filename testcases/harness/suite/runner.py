@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ..catalog import Entry, entries, suites
-from ..report import CheckFailed, Kept, NotStarted, Waiting
+from ..catalog.points import Entry, entries, suites
+from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
-from ..catalog import lesson as read_lesson
-from ..catalog import once_written
-from ..diagnosis import Explanation, FirstFailure, NoExplanation, Upstream
-from ..execution import Evaluator, LocalEvaluator, Outcome, Request, StudentError, a_tests_own_calls, stub_of
-from ..oracle import Reference, examples, kept, shared_reference
-from ..report import CheckFailed, NotStarted, Waiting
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.points import once_written
+from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
+from ..diagnosis.upstream import Upstream
+from ..execution.executor import Evaluator, LocalEvaluator, stub_of
+from ..execution.listening import a_tests_own_calls
+from ..execution.messages import Outcome, Request, StudentError
+from ..oracle.reference import Reference, examples, kept, shared_reference
+from ..report.failures import CheckFailed, NotStarted, Waiting
 from .runner import cases, cases_of
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.intake import Submission, find, from_folder, read_submission
 from testcases.grader.intake import archives as reading
+from testcases.grader.intake.exports import find
+from testcases.grader.intake.submissions import Submission, from_folder, read_submission
 from testcases.grader.tests.intake.exports_test import packed
 
 TARGET, GOOD = "lesson04_gae/gae.py", "mine = 1\n"

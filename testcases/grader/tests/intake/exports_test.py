@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.intake import Submission, find, read_submission, told
+from testcases.grader.intake.exports import find, told
+from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import CLOSED, OLDER, SECOND
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 GAE = "def td_errors(): ...\n"
 TREE = {"tutorial/lesson04_gae/gae.py": GAE}

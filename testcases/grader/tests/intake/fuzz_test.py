@@ -11,16 +11,21 @@ from typing import Any, cast
 
 import pytest
 
-from testcases.grader.intake import find, printable, read_submission
-from testcases.grader.marking import Batch, everything, grade_folder, secret_of
+from testcases.grader.intake.archives import printable
+from testcases.grader.intake.exports import find
+from testcases.grader.intake.submissions import read_submission
 from testcases.grader.marking import batch as batches
+from testcases.grader.marking.assignment import everything
+from testcases.grader.marking.batch import Batch, grade_folder
 from testcases.grader.marking.grade import Grader
+from testcases.grader.marking.secret import secret_of
 from testcases.grader.reports import pages
-from testcases.grader.sandbox import Limits
+from testcases.grader.sandbox.limits import Limits
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_page, put, read_csv, report, result
 from testcases.grader.tests.running import TARGET
-from testcases.harness.catalog import SOLUTIONS, strange_encoding, text_of
+from testcases.harness.catalog.encodings import strange_encoding, text_of
+from testcases.harness.catalog.lessons import SOLUTIONS
 
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
 DEPTHS = (50, 300, 960, 1500, 3000)

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.intake import choose, course_files, exercises_in, find, is_untouched, read_submission
-from testcases.grader.intake.submissions import Submission
+from testcases.grader.intake.exports import find
+from testcases.grader.intake.selection import choose, course_files, exercises_in, is_untouched
+from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import NEAR, OTHER_FOLDER, SECOND
 from testcases.grader.tests.intake.exports_test import lay_out
-from testcases.harness import named_cases
-from testcases.harness.catalog import SOLUTIONS, TUTORIAL
+from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
+from testcases.harness.suite.runner import named_cases
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.marking import asked_for, course_points, everything, from_dict, from_file
+from testcases.grader.marking.assignment import asked_for, course_points, everything, from_dict, from_file
 from testcases.grader.reports.gradescope import toml_of
-from testcases.harness.catalog import electives
+from testcases.harness.catalog.lessons import electives
 
 WHOLE = """
 title = "Homework 2"

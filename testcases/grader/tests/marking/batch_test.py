@@ -30,7 +30,7 @@ from testcases.grader.tests.running import (
     without_times,
     workers,
 )
-from testcases.harness.catalog import ROOT, SOLUTIONS
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, results, table
-from testcases.harness.catalog import SOLUTIONS, TUTORIAL, entries
+from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
+from testcases.harness.catalog.points import entries
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

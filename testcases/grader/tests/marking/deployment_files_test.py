@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from testcases.grader.reports import classroom, gradescope
-from testcases.harness.catalog import ROOT
+from testcases.harness.catalog.lessons import ROOT
 
 READY = Path(__file__).parents[2] / "ready"
 CONTAINER = (READY / "Containerfile").read_text("utf-8")

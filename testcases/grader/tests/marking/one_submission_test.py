@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.tests.running import TARGET, from_the_start, grade, results, row
-from testcases.harness.catalog import SOLUTIONS, manifest
+from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.catalog.points import manifest
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

@@ -10,11 +10,12 @@ import pytest
 
 from testcases.course.students import solved_folder
 from testcases.grader.tests.running import check, results
-from testcases.harness import named_cases
-from testcases.harness.catalog import ROOT, entries, region_text
+from testcases.harness.catalog.lessons import ROOT, region_text
+from testcases.harness.catalog.points import entries
 from testcases.harness.execution import executor
-from testcases.harness.oracle import changed_source, wrong_answers
-from testcases.harness.suite import Engine
+from testcases.harness.oracle.mutations import changed_source, wrong_answers
+from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.session import Engine
 
 MISTAKES = {
     ("lesson01_masked_sequences", "gather_log_probs", "temperature_ignored"): ["response_log_probs"],

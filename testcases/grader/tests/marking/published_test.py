@@ -8,8 +8,9 @@ import pytest
 
 from testcases.course.students import run_pytest, solved_folder
 from testcases.grader.tests.running import TARGET, grade, results
-from testcases.harness.catalog import SOLUTIONS, entries, region_text
-from testcases.harness.oracle import Change, published_answers
+from testcases.harness.catalog.lessons import SOLUTIONS, region_text
+from testcases.harness.catalog.points import entries
+from testcases.harness.oracle.mutations import Change, published_answers
 
 LESSON = "lesson04_gae"
 OWN = {one.exercise: one for one in reversed(published_answers(LESSON))}

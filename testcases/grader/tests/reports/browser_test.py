@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testcases import needs
-from testcases.grader.marking import from_dict
+from testcases.grader.marking.assignment import from_dict
 from testcases.grader.tests.reports.data import CAUSE, exercise, put, report, result
 
 MISSING = [name for name in ("playwright", "axe_playwright_python") if find_spec(name) is None]

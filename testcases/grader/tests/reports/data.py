@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from testcases.grader.intake import HandIn
-from testcases.grader.marking import Assignment, everything
+from testcases.grader.intake.exports import HandIn
+from testcases.grader.marking.assignment import Assignment, everything
 from testcases.grader.reports import Reports, people, write_reports
 from testcases.grader.reports.sheets import Sheet, sheet_of
 

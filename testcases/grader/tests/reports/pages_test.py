@@ -21,7 +21,7 @@ from testcases.grader.tests.reports.data import (
     result,
     sheet,
 )
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 EVIL = [
     pytest.param("<script>alert(1)</script>", id="markup"),

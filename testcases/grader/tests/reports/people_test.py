@@ -7,7 +7,7 @@ import pytest
 from testcases.grader.reports import people
 from testcases.grader.reports.sheets import Sheet
 from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 CANVAS = (
     'Student,ID,SIS Login ID,Section\n"Lee, Ann",11,al,A\n"Lee, Ann_11",13,x,A\n"Öz, Cem",12,co,B\n"Öz, Cem",14,c2,B\n'

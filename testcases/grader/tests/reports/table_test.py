@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.marking import from_dict
+from testcases.grader.marking.assignment import from_dict
 from testcases.grader.reports import table
 from testcases.grader.reports.people import csv_rows
 from testcases.grader.reports.text import guarded, unguarded
 from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
-from testcases.harness import named_cases
+from testcases.harness.suite.runner import named_cases
 
 LIST = "Student,ID,SIS Login ID,Section,HW (77)\n    Points Possible,,,,20\n" + "".join(
     f'"{name}",{number},{name[:2].lower()},A,\n'

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.intake import course_files, find, from_folder, read_submission
-from testcases.grader.marking import Grader, asked_for, secret_of
-from testcases.grader.sandbox import Limits, staging
+from testcases.grader.intake.exports import find
+from testcases.grader.intake.selection import course_files
+from testcases.grader.intake.submissions import from_folder, read_submission
+from testcases.grader.marking.assignment import asked_for
+from testcases.grader.marking.grade import Grader
+from testcases.grader.marking.secret import secret_of
 from testcases.grader.sandbox import bubblewrap as _bubblewrap
+from testcases.grader.sandbox import staging
+from testcases.grader.sandbox.limits import Limits
 from testcases.grader.status import NOT_STARTED
-from testcases.harness.catalog import TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
 
 
 def test_names_in_two_cases_and_twice(tmp_path: Path, recwarn: pytest.WarningsRecorder):

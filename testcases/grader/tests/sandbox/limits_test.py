@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testcases.grader.tests.running import LONGEST, SECRET, TARGET, check, results, solved, start
-from testcases.harness.catalog import SOLUTIONS
+from testcases.harness.catalog.lessons import SOLUTIONS
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 LESSONS = "--lessons", "4 5"

@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.marking import Grader, plan, secret_of
-from testcases.harness.catalog import lesson as read_lesson
-from testcases.harness.catalog import lesson_names
-from testcases.harness.diagnosis import Diagnosis
-from testcases.harness.execution import Outcome, Request, StudentError, tensors_in
-from testcases.harness.oracle import Reference, drawn
-from testcases.harness.suite import Engine, Remembering, packed
+from testcases.grader.marking.grade import Grader, plan
+from testcases.grader.marking.secret import secret_of
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.lessons import lesson_names
+from testcases.harness.diagnosis.values import Diagnosis
+from testcases.harness.execution.messages import Outcome, Request, StudentError, tensors_in
+from testcases.harness.oracle.reference import Reference, drawn
+from testcases.harness.suite.memo import Remembering, packed
+from testcases.harness.suite.session import Engine
 
 NO_CAUSES: Any = lambda *of: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
 PUBLIC, EARLIER = 0, 2**100 + 1

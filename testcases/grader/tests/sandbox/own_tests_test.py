@@ -13,10 +13,16 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.grader.sandbox import Limits, Sandbox, SandboxEvaluator
-from testcases.harness import request, scenario
-from testcases.harness.catalog import SOLUTIONS, Exercise
-from testcases.harness.execution import Outcome, Request, solutions_changed, wire
+from testcases.grader.sandbox.limits import Limits
+from testcases.grader.sandbox.sandbox import Sandbox
+from testcases.grader.sandbox.worker_client import SandboxEvaluator
+from testcases.harness.catalog.handles import Exercise
+from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.execution import wire
+from testcases.harness.execution.executor import solutions_changed
+from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.suite.asserts import scenario
+from testcases.harness.suite.checks import request
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.scenarios_behind import Behind
 from testcases.lesson10_bug_hunt.scenarios_calls import Caller

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.sandbox import staging
-from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES, lesson_names, regions
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson_names, regions
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -25,7 +25,7 @@ STAGED = [f"{package}.{name}" for package, names in staging.ENGINE.items() for n
 
 @pytest.mark.parametrize("name", STAGED)
 def test_the_engine_of_a_tree_lacks_nothing(name: str):
-    """Else no worker starts, and every submission is a grader error. Its faces are empty: modules import each other."""
+    """Else no worker starts, and every submission is a grader error. Modules import each other."""
     package = name.partition(".")[0]
     nodes = ast.walk(ast.parse((TESTCASES / "harness" / f"{name.replace('.', '/')}.py").read_text("utf-8")))
     inner = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.level]
@@ -68,8 +68,8 @@ def test_a_tree_holds_no_suite_no_answer_and_no_body_of_its_own_exercises(lesson
         texts = {path: data.decode() for path, data in tree.items() if path.endswith(".py")}
         suites = {path.rpartition("/")[2] for path in texts if path.startswith("testcases/")}
         assert {name for name in suites if not name.startswith("scenarios")} <= allowed
-        faces = [text for path, text in texts.items() if re.fullmatch(r"testcases/(harness/)?\w+/__init__.py", path)]
-        assert "".join(faces) == (TESTCASES / "harness/doubles/__init__.py").read_text("utf-8")
+        inits = [text for path, text in texts.items() if re.fullmatch(r"testcases/(harness/)?\w+/__init__.py", path)]
+        assert "".join(inits) == (TESTCASES / "harness/doubles/__init__.py").read_text("utf-8")
         assert {path for path in texts if path.startswith("ppo_by_hand/")} == {*given, "ppo_by_hand/__init__.py"}
         holders = [path for path, text in texts.items() if body in plain(text.splitlines())]
         assert not holders, exercise

@@ -12,10 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.grader.sandbox import Limits, SandboxEvaluator, staging
-from testcases.harness import request
-from testcases.harness.catalog import Exercise
-from testcases.harness.execution import Elsewhere, Foreign, Outcome, Record, StudentError, leaves, wire
+from testcases.grader.sandbox import staging
+from testcases.grader.sandbox.limits import Limits
+from testcases.grader.sandbox.worker_client import SandboxEvaluator
+from testcases.harness.catalog.handles import Exercise
+from testcases.harness.execution import wire
+from testcases.harness.execution.messages import Elsewhere, Foreign, Outcome, Record, StudentError, leaves
+from testcases.harness.suite.checks import request
 
 ROUNDS = 400
 ASKED = request(Exercise("lesson04_gae", "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from testcases.grader.sandbox import Limits, worker_client
-from testcases.harness import named_cases
-from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.execution import LocalEvaluator, ModuleSet, Outcome, Request, StudentError
+from testcases.grader.sandbox import worker_client
+from testcases.grader.sandbox.limits import Limits
+from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.execution.executor import LocalEvaluator
+from testcases.harness.execution.messages import Outcome, Request, StudentError
+from testcases.harness.execution.modules import ModuleSet
+from testcases.harness.suite.runner import named_cases
 
 LESSON = "lesson10_bug_hunt"
 TIMEOUT = StudentError("timeout", "TookTooLong", "stopped")
