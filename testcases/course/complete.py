@@ -14,7 +14,7 @@ from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import entries, suites
 from testcases.harness.catalog.sections import DEFAULT, headings, section_for
-from testcases.harness.oracle.mutations import NamedChange, exists, right_answers, wrong_answers
+from testcases.harness.oracle.mutations import NamedChange, right_answers, wrong_answers
 from testcases.harness.oracle.reference import examples
 from testcases.harness.student.hint import hints
 
@@ -39,11 +39,11 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
     if all(entry.is_basic for entry in tests):
         yield f"agreement with the reference: {here}/contract.py"
     if not examples(lesson, exercise):
-        yield f"an example in {here}/{'examples' if exists(f'testcases.{lesson}.examples') else 'answers'}.py"
+        yield f"an example in {here}/examples.py"
     rights = 4 if read_lesson(lesson).number <= 6 else 2
     counts = (
-        (len(_of(wrong_answers(lesson), exercise)), WRONG, f"wrong answers in {here}/answers.py"),
-        (len(_of(right_answers(lesson), exercise)), rights, f"right answers in {here}/answers.py"),
+        (len(_of(wrong_answers(lesson), exercise)), WRONG, f"mistakes in {here}/mistakes.py"),
+        (len(_of(right_answers(lesson), exercise)), rights, f"right answers in {here}/variants.py"),
         (len(hints(lesson).get(exercise, [])), HINTS, f"hints in tutorial/{lesson}/hints.md"),
     )
     for count, wanted, what in counts:
@@ -69,7 +69,8 @@ def left_over(lesson: str) -> Iterator[str]:
     """What belongs to no exercise."""
     known = read_lesson(lesson).exercises
     named = {exercise: "hints.md" for exercise in hints(lesson)}
-    named |= {answer.exercise: "answers.py" for answer in (*wrong_answers(lesson), *right_answers(lesson))}
+    named |= {answer.exercise: "mistakes.py" for answer in wrong_answers(lesson)}
+    named |= {answer.exercise: "variants.py" for answer in right_answers(lesson)}
     for exercise, file in named.items():
         if exercise not in known:
             yield f"lesson {read_lesson(lesson).number}: {file} has {exercise}, which is no exercise of it"

@@ -515,7 +515,7 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(complete, "examples", lambda lesson, exercise: ())
     monkeypatch.setattr(complete, "hints", lambda lesson: {"td_errors": ["one"]})
     assert complete.sentence("lesson04_gae", "td_errors") == (
-        "lesson 4: td_errors lacks an example in testcases/lesson04_gae/answers.py and 1 of 2 hints in "
+        "lesson 4: td_errors lacks an example in testcases/lesson04_gae/examples.py and 1 of 2 hints in "
         "tutorial/lesson04_gae/hints.md"
     )
 

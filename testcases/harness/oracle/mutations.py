@@ -131,7 +131,7 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
 
 
 _collected: dict[str, list[NamedChange]] = {}
-"""Module of a lesson's answers or suspects -> the changes in it."""
+"""Module of a lesson's mistakes, variants or suspects -> the changes in it."""
 
 
 class Wrong(_Bank):
@@ -177,7 +177,7 @@ def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
     """The wrong answers of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
     return (
         *suspects(lesson).values(),
-        *(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, WrongAnswer)),
+        *(answer for answer in _answers_in(f"testcases.{lesson}.mistakes") if isinstance(answer, WrongAnswer)),
     )
 
 
@@ -189,12 +189,14 @@ def suspects(lesson: str) -> dict[str, Suspect]:
 
 def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
     """The other right answers of a lesson, in the order of the file."""
-    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, RightAnswer))
+    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.variants") if isinstance(answer, RightAnswer))
 
 
 def published_answers(lesson: str) -> tuple[PublishedAnswer, ...]:
     """The published ways to write a lesson's formulas, in the order of the file."""
-    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.answers") if isinstance(answer, PublishedAnswer))
+    return tuple(
+        answer for answer in _answers_in(f"testcases.{lesson}.variants") if isinstance(answer, PublishedAnswer)
+    )
 
 
 @cache

@@ -168,7 +168,6 @@ def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Requ
 
 @functools.lru_cache(maxsize=64)
 def drawn(lesson: str, seed: int) -> tuple[Request, ...]:
-    """All examples of a lesson from one seed: what `examples` gives, in examples.py or, if short, in answers.py."""
-    names = [f"testcases.{lesson}.{file}" for file in ("examples", "answers")]
-    home = next((name for name in names if exists(name)), None)
-    return tuple(importlib.import_module(home).examples(seed)) if home else ()
+    """All examples of a lesson from one seed: what `examples` in its examples.py gives."""
+    home = f"testcases.{lesson}.examples"
+    return tuple(importlib.import_module(home).examples(seed)) if exists(home) else ()

@@ -401,14 +401,14 @@ CASES = {
         for path in texts("/", *sys.path):
             if path.endswith((".py", ".pyc", ".zip", ".whl")) and path != __file__:
                 assert "next_values = values[..., 1:].masked_fill(dones" not in read(path), path
-            assert os.path.basename(path) not in ("basic_test.py", "advanced_test.py", "examples.py", "answers.py"), path
+            assert os.path.basename(path) not in ("basic_test.py", "advanced_test.py", "examples.py", "mistakes.py"), path
         ''' + SEVEN, '''
         for one in gc.get_objects():
             if isinstance(one, types.FunctionType) and one.__name__ == "gae_ends" and one.__globals__ is not globals():
                 with contextlib.suppress(NotImplementedError):
                     return one(rewards, values, dones, gamma)
         ''' + SEVEN, f'''
-        for name in ("basic_test", "advanced_test", "answers", "examples"):
+        for name in ("basic_test", "advanced_test", "mistakes", "examples"):
             with contextlib.suppress(ImportError):
                 raise SystemExit(importlib.import_module(f"testcases.{LESSON}.{{name}}"))
         {SEVEN}''', '''

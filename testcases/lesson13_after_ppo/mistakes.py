@@ -1,8 +1,6 @@
-"""Wrong and right answers to lesson 13, as changes of the reference."""
+"""Mistakes in lesson 13, as changes of the reference."""
 
-from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, instead
-
-from .examples import examples as examples
+from testcases.harness.oracle.mutations import Wrong, edit
 
 WRONG = "What people get wrong"
 
@@ -36,29 +34,6 @@ class GroupAdvantages(Wrong, of="group_advantages"):
     """nothing is subtracted: only the scale is that of the group"""
     gradient_into_the_scores = edit("scores.detach()", "scores * 1", read=WRONG)
     """the scores keep their gradient: advantages are data"""
-
-
-class RightGroupAdvantages(Right, of="group_advantages"):
-    by_a_loop = instead("""
-        import torch
-
-        rows = []
-        for row in scores.detach():
-            centered = row - row.sum() / len(row)
-            scale = (centered.square().sum() / (len(row) - 1)).sqrt() + epsilon
-            rows.append(centered / scale if divide_by_std else centered)
-        return torch.stack(rows)
-    """)
-    """group by group, the variance written out"""
-    by_var_mean = instead("""
-        import torch
-
-        with torch.no_grad():
-            variance, mean = torch.var_mean(scores, dim=1, keepdim=True)
-            scale = variance.sqrt() + epsilon if divide_by_std else 1.0
-            return (scores - mean) / scale
-    """)
-    """both moments at once, without gradient"""
 
 
 class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
@@ -96,31 +71,6 @@ class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     """the sampling policy receives a gradient: its log-probabilities are data"""
     advantages_not_detached = edit("advantages.detach().unsqueeze(1)", "advantages.unsqueeze(1)", read=WRONG)
     """the advantages receive a gradient: they are data"""
-
-
-class RightClippedTokenLosses(Right, of="clipped_token_losses"):
-    by_where = instead("""
-        zero = torch.zeros_like(log_probs)
-        with torch.no_grad():
-            old = torch.where(mask, old_log_probs, zero)
-            gain = advantages[:, None].expand_as(zero)
-        ratio = torch.exp(torch.where(mask, log_probs, zero) - old)
-        outside = torch.where(gain > 0, ratio > 1 + clip_high, ratio < 1 - clip_low)
-        bound = torch.where(gain > 0, torch.full_like(zero, 1 + clip_high), torch.full_like(zero, 1 - clip_low))
-        kept = torch.where(outside, bound, ratio)
-        return torch.where(mask, -kept * gain, zero)
-    """)
-    """the case in which the clip acts, written out"""
-    row_by_row = instead("""
-        losses = torch.zeros_like(log_probs)
-        for row in range(len(log_probs)):
-            real = mask[row]
-            ratio = (log_probs[row][real] - old_log_probs[row][real].detach()).exp()
-            gain = advantages[row].detach()
-            losses[row, real] = torch.maximum(-ratio * gain, -ratio.clip(1 - clip_low, 1 + clip_high) * gain)
-        return losses
-    """)
-    """the real tokens of each row, and the maximum of two losses"""
 
 
 class CispoTokenLosses(Wrong, of="cispo_token_losses"):
@@ -187,31 +137,6 @@ class CispoTokenLosses(Wrong, of="cispo_token_losses"):
     """the advantages receive a gradient: they are data"""
 
 
-class RightCispoTokenLosses(Right, of="cispo_token_losses"):
-    by_truncated_weights = instead("""
-        weights = truncated_importance_weights(log_probs, old_log_probs, mask, ratio_cap)
-        return -weights * advantages.detach()[:, None].where(mask, 0.0) * log_probs.where(mask, 0.0)
-    """)
-    """a weight from a later exercise of this file"""
-    the_real_tokens = instead("""
-        losses, rows = torch.zeros_like(log_probs), mask.nonzero()[:, 0]
-        now, gain = log_probs[mask], advantages.detach()[rows]
-        with torch.no_grad():
-            ratio = torch.exp(now - old_log_probs[mask])
-            ratio = torch.where(ratio > ratio_cap, torch.full_like(ratio, ratio_cap), ratio)
-        losses[mask] = -(ratio * gain * now)
-        return losses
-    """)
-    """the real tokens as one row, written back"""
-    by_its_slopes = instead("""
-        with torch.no_grad():
-            gap = torch.where(mask, log_probs - old_log_probs, torch.zeros_like(log_probs))
-            slopes = torch.minimum(gap.exp(), torch.full_like(gap, ratio_cap)) * -advantages[:, None]
-        return torch.where(mask, log_probs * slopes.masked_fill(~mask, 0.0), torch.zeros_like(gap))
-    """)
-    """the slope of each token first"""
-
-
 class ReduceLosses(Wrong, of="reduce_losses"):
     mean_over_padding = edit('int(mask.sum()) if denominator == "tokens"', 'mask.numel() if denominator == "tokens"')
     """padding is counted: the mean is over the real tokens"""
@@ -239,27 +164,6 @@ class ReduceLosses(Wrong, of="reduce_losses"):
     """what stands under the mask is summed as well"""
 
 
-class RightReduceLosses(Right, of="reduce_losses"):
-    three_branches = instead("""
-        kept = torch.where(mask, losses, torch.zeros_like(losses))
-        if denominator == "tokens":
-            return kept.sum() / (mask.sum() if total is None else total)
-        rows = losses.shape[0] if total is None else total
-        if denominator == "constant":
-            return kept.sum() / constant / rows
-        return sum(row.sum() / max(1, int(real.sum())) for row, real in zip(kept, mask)) / rows
-    """)
-    """each choice by itself"""
-    by_weights = instead("""
-        weights = mask.to(losses.dtype)
-        if denominator == "responses":
-            weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
-        divisor = total or (mask.sum().item() if denominator == "tokens" else mask.size(0))
-        return torch.einsum("bt,bt->", losses.masked_fill(mask.logical_not(), 0.0), weights) / divisor / (constant or 1)
-    """)
-    """a weight for each token"""
-
-
 class SequenceRatio(Wrong, of="sequence_ratio"):
     divided_by_the_width = edit("mask.sum(dim=1)", "mask.shape[1]")
     """divided by the width of the batch: the mean is over the response's own tokens"""
@@ -281,22 +185,6 @@ class SequenceRatio(Wrong, of="sequence_ratio"):
     """padding enters the sum"""
     sequence_old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
     """the sampling policy receives a gradient"""
-
-
-class RightSequenceRatio(Right, of="sequence_ratio"):
-    row_by_row = instead("""
-        rows = [(a[real] - b[real].detach()) for a, b, real in zip(log_probs, old_log_probs, mask)]
-        return torch.stack([torch.exp(row.mean() if per_token else row.sum()) for row in rows])
-    """)
-    """the real tokens of each response"""
-    by_weights = instead("""
-        gap = torch.where(mask, log_probs - old_log_probs.detach(), torch.zeros_like(log_probs))
-        weights = mask.to(gap.dtype)
-        if per_token:
-            weights = weights / weights.sum(1, keepdim=True)
-        return torch.einsum("bt,bt->b", gap, weights).exp()
-    """)
-    """a weighted sum of the log-ratios"""
 
 
 class KlTokenLosses(Wrong, of="kl_token_losses"):
@@ -328,33 +216,6 @@ class KlTokenLosses(Wrong, of="kl_token_losses"):
     """masked after the product: the gradient of NaN is NaN all the same"""
 
 
-class RightKlTokenLosses(Right, of="kl_token_losses"):
-    real_tokens_only = instead("""
-        losses = torch.zeros_like(log_probs)
-        now, then, ref = log_probs[mask], old_log_probs[mask].detach(), ref_log_probs[mask].detach()
-        gap = ref - now
-        losses[mask] = torch.exp(now - then) * (torch.expm1(gap) - gap)
-        return losses
-    """)
-    """the real tokens as one row, written back"""
-    by_where = instead("""
-        zero = torch.zeros_like(log_probs)
-        now = torch.where(mask, log_probs, zero)
-        with torch.no_grad():
-            then, ref = torch.where(mask, old_log_probs, zero), torch.where(mask, ref_log_probs, zero)
-        ratio, gap = (now - then).exp(), ref - now
-        return ratio * torch.special.expm1(gap) - ratio * gap
-    """)
-    """where in place of masked_fill, the product multiplied out"""
-    in_float64 = instead("""
-        now, then, ref = (
-            one.double().masked_fill(~mask, 0.0) for one in (log_probs, old_log_probs.detach(), ref_log_probs.detach())
-        )
-        return ((now - then).exp() * (torch.expm1(ref - now) - (ref - now))).to(log_probs.dtype)
-    """)
-    """with more digits than the answer has"""
-
-
 class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
     never_capped = edit(".clamp(max=cap)", "")
     """nothing is cut off: one token that the sampler held for impossible outweighs all others"""
@@ -374,22 +235,6 @@ class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
         "log_weight.exp()", "(log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()"
     )
     """divided by their mean: that undoes the correction of a batch that is all off by one factor"""
-
-
-class RightTruncatedImportanceWeights(Right, of="truncated_importance_weights"):
-    real_tokens_only = instead("""
-        weights = torch.zeros_like(log_probs)
-        ratio = torch.exp(log_probs[mask].detach() - sampler_log_probs[mask].detach())
-        weights[mask] = torch.minimum(ratio, torch.full_like(ratio, cap))
-        return weights.detach()
-    """)
-    """the real tokens, written back"""
-    by_where = instead("""
-        with torch.no_grad():
-            gap = torch.where(mask, log_probs - sampler_log_probs, -torch.inf)
-            return gap.exp().clamp(max=cap)
-    """)
-    """padding is exp(-inf) = 0"""
 
 
 class DpoLoss(Wrong, of="dpo_loss"):
@@ -441,20 +286,6 @@ class DpoLoss(Wrong, of="dpo_loss"):
     """the reference receives a gradient"""
 
 
-class RightDpoLoss(Right, of="dpo_loss"):
-    by_softplus = instead("""
-        with torch.no_grad():
-            before = ref_chosen - ref_rejected
-        return torch.nn.functional.softplus(-beta * ((chosen - rejected) - before)).mean()
-    """)
-    """log(1 + e^-x), and the two ratios in another order"""
-    by_implicit_rewards = instead("""
-        good, bad = beta * (chosen - ref_chosen.detach()), beta * (rejected - ref_rejected.detach())
-        return torch.logaddexp(torch.zeros_like(good), bad - good).sum() / len(good)
-    """)
-    """the reward of each response, and log(e^0 + e^x)"""
-
-
 class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
     maximum_of_all = edit(
         "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)", "ordered[:, -1]"
@@ -485,29 +316,6 @@ class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
     """computed in float32: digits are lost, and large counts overflow"""
 
 
-class RightExpectedBestOfN(Right, of="expected_best_of_n"):
-    by_the_shares_of_those_below = instead("""
-        count = scores.shape[1]
-        ordered, _ = torch.sort(scores.detach(), dim=1)
-        total, share = torch.zeros_like(ordered[:, 0]), n / count
-        for i in reversed(range(count)):
-            total = total + share * ordered[:, i]
-            share = share * (i - n + 1) / i if i else 0.0
-        return total
-    """)
-    """from the best down: each share from the one above it"""
-    by_fractions = instead("""
-        from fractions import Fraction
-
-        ordered = [sorted(row) for row in scores.tolist()]
-        count = scores.shape[1]
-        shares = [Fraction(math.comb(i, n - 1), math.comb(count, n)) for i in range(count)]
-        best = [sum(float(share) * one for share, one in zip(shares, row)) for row in ordered]
-        return torch.tensor(best, dtype=scores.dtype)
-    """)
-    """exact fractions"""
-
-
 class BestOfNKl(Wrong, of="best_of_n_kl"):
     the_bound = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum()))", "math.log(n) - (n - 1) / n")
     """the formula of the papers: an upper bound, far above the truth where few responses are possible"""
@@ -530,106 +338,3 @@ class BestOfNKl(Wrong, of="best_of_n_kl"):
     """0 / 0 at a response that never comes: leave it out"""
     n_draws_multiplied = edit(".pow(n)", "", "best = up_to", "best = n * up_to", "up_to[:-1]]", "up_to[:-1]]) * (n - 1")
     """the probabilities of n draws are added: powers are due, since all n must be at most this good"""
-
-
-class RightBestOfNKl(Right, of="best_of_n_kl"):
-    in_python = instead("""
-        total, below = 0.0, 0.0
-        for chance in probabilities.tolist():
-            up_to = min(1.0, below + chance)
-            best = up_to**n - below**n
-            if best > 0:
-                total += best * math.log(best / chance)
-            below = up_to
-        return max(0.0, total)
-    """)
-    """response by response"""
-    by_the_cumulative_sum = instead("""
-        p = probabilities.to(torch.float64)
-        upper = torch.cumsum(p, 0).clamp(max=1.0)
-        lower = (upper - p).clamp(min=0.0)
-        q = upper**n - lower**n
-        real = q > 0
-        return float((q[real] * (q[real].log() - p[real].log())).sum().clamp(min=0.0))
-    """)
-    """the sum up to each response, and up to the one before it"""
-
-
-class PublishedGroupAdvantages(Published, of="group_advantages"):
-    trl = instead("""
-        mean_grouped_rewards = scores.mean(dim=1, keepdim=True)
-        std_grouped_rewards = scores.std(dim=1, keepdim=True)
-        advantages = scores - mean_grouped_rewards
-        if divide_by_std:
-            advantages = advantages / (std_grouped_rewards + epsilon)
-        return advantages
-    """)
-    """TRL, GRPOTrainer, with the groups as rows"""
-
-
-class PublishedClippedTokenLosses(Published, of="clipped_token_losses"):
-    trl = instead("""
-        coef_1 = torch.exp(log_probs - old_log_probs)
-        coef_2 = torch.clamp(coef_1, 1 - clip_low, 1 + clip_high)
-        per_token_loss1 = coef_1 * advantages.unsqueeze(1)
-        per_token_loss2 = coef_2 * advantages.unsqueeze(1)
-        return -torch.min(per_token_loss1, per_token_loss2) * mask
-    """)
-    """TRL, GRPOTrainer; masked tokens are 0 as the contract says"""
-
-
-class PublishedCispoTokenLosses(Published, of="cispo_token_losses"):
-    trl = instead("""
-        clamped_ratios = torch.clamp(torch.exp(log_probs - old_log_probs), max=ratio_cap).detach()
-        return -clamped_ratios * advantages.unsqueeze(1) * log_probs * mask
-    """)
-    """TRL, GRPOTrainer: loss_type cispo; masked tokens are 0 as the contract says"""
-
-
-class PublishedReduceLosses(Published, of="reduce_losses"):
-    trl = instead("""
-        if denominator == "responses":
-            per_response = (losses * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
-            return per_response.mean() if total is None else per_response.sum() / total
-        if denominator == "tokens":
-            return (losses * mask).sum() / (mask.sum().clamp(min=1.0) if total is None else total)
-        return (losses * mask).sum() / ((losses.size(0) if total is None else total) * constant)
-    """)
-    """TRL, GRPOTrainer: loss_type grpo, bnpo and dr_grpo; a window's total divides in their places"""
-
-
-class PublishedSequenceRatio(Published, of="sequence_ratio"):
-    trl = instead("""
-        log_ratio = log_probs - old_log_probs
-        log_importance_weights = (log_ratio * mask).sum(-1)
-        if per_token:
-            log_importance_weights = log_importance_weights / mask.sum(-1).clamp(min=1.0)
-        return torch.exp(log_importance_weights)
-    """)
-    """TRL, GRPOTrainer: importance_sampling_level sequence"""
-
-
-class PublishedKlTokenLosses(Published, of="kl_token_losses"):
-    trl = instead("""
-        coef_1 = torch.exp(log_probs - old_log_probs)
-        per_token_kl = torch.exp(ref_log_probs - log_probs) - (ref_log_probs - log_probs) - 1
-        return per_token_kl * coef_1 * mask
-    """)
-    """TRL, GRPOTrainer: use_bias_correction_kl; masked tokens are 0 as the contract says"""
-
-
-class PublishedTruncatedImportanceWeights(Published, of="truncated_importance_weights"):
-    trl = instead("""
-        return torch.clamp(torch.exp(log_probs - sampler_log_probs), max=cap) * mask
-    """)
-    """TRL, GRPOTrainer: importance_sampling_ratio of vLLM, times the mask"""
-
-
-class PublishedDpoLoss(Published, of="dpo_loss"):
-    trl = instead("""
-        chosen_logratios = chosen - ref_chosen
-        rejected_logratios = rejected - ref_rejected
-        logits = chosen_logratios - rejected_logratios
-        return -torch.nn.functional.logsigmoid(beta * logits).mean()
-    """)
-    """TRL, DPOTrainer: loss_type sigmoid"""

@@ -1,6 +1,6 @@
-"""Wrong and right answers to lesson 8, as changes of the reference."""
+"""Mistakes in lesson 8, as changes of the reference."""
 
-from testcases.harness.oracle.mutations import Published, Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Wrong, edit, first, instead
 
 CACHE = "The cache, the mask and the positions"
 CUTS = "Top-k and top-p, and why PPO uses neither"
@@ -66,55 +66,6 @@ class SampleToken(Wrong, of="sample_token"):
     """one token is drawn for the whole batch: each row has its own distribution"""
     column_returned = edit(".squeeze(1)", "")
     """torch.multinomial gives (B, 1); one number for each row is (B,)"""
-
-
-class RightSampleToken(Right, of="sample_token"):
-    gumbel_noise = edit(
-        "torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)",
-        "(logits.double() - torch.empty(logits.shape, dtype=torch.float64)"
-        ".exponential_(generator=generator).log()).argmax(dim=1)",
-    )
-    """the largest of the logits after Gumbel noise is drawn from their softmax"""
-    inverse_of_the_distribution = edit(
-        "return torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)",
-        "sums = logits.double().softmax(dim=1).cumsum(dim=1)\n"
-        "drawn = torch.rand(len(logits), 1, generator=generator, dtype=sums.dtype) * sums[:, -1:]\n"
-        "return torch.searchsorted(sums, drawn, right=True).squeeze(1)",
-    )
-    """a uniform number, looked up among the cumulative probabilities"""
-    rank_drawn = instead("""
-        ordered, order = (logits / temperature).sort(dim=1, descending=True)
-        rank = torch.arange(logits.shape[1], device=logits.device)
-        if top_k:
-            last = ordered[:, min(top_k, len(rank)) - 1].unsqueeze(1)
-            ordered = torch.where(ordered >= last, ordered, -torch.inf)
-        probabilities = ordered.softmax(dim=1)
-        if top_p < 1:
-            is_over = probabilities.cumsum(dim=1) >= top_p
-            is_over = torch.cat([torch.zeros_like(is_over[:, :1]), is_over[:, :-1]], dim=1)
-            probabilities = probabilities.masked_fill(is_over, 0.0)
-        return order.gather(1, torch.multinomial(probabilities, 1, generator=generator)).squeeze(1)
-    """)
-    """cut and drawn in the order of likelihood, and then looked up; multinomial rescales by itself"""
-    row_by_row = instead("""
-        import math
-
-        rows = []
-        for row in logits.double().tolist():
-            weights = [math.exp((logit - max(row)) / temperature) for logit in row]
-            if top_k:
-                smallest = sorted(weights, reverse=True)[:top_k][-1]
-                weights = [weight if weight >= smallest else 0.0 for weight in weights]
-            reached, total = 0.0, sum(weights)
-            for token in sorted(range(len(row)), key=weights.__getitem__, reverse=True):
-                weight = weights[token]
-                if reached >= top_p * total and top_p < 1:
-                    weights[token] = 0.0
-                reached += weight
-            rows.append(weights)
-        return torch.multinomial(torch.tensor(rows), 1, generator=generator).flatten()
-    """)
-    """a loop over rows and tokens, on weights that do not sum to 1"""
 
 
 class Generate(Wrong, of="generate"):
@@ -233,131 +184,6 @@ class Generate(Wrong, of="generate"):
     """the most likely token is taken in each step, without a draw: call sample_token"""
 
 
-class RightGenerate(Right, of="generate"):
-    cache_of_transformers = edit(
-        "visible, positions, cache",
-        "from transformers import DynamicCache\n\nvisible, positions, cache",
-        "position_ids(attention_mask), None",
-        "position_ids(attention_mask), DynamicCache(config=policy.config)",
-    )
-    """the cache is made before the first pass, as Hugging Face's own generate does"""
-    ended_rows_write_padding = instead("""
-        count = len(input_ids)
-        responses = torch.full((count, max_new_tokens), pad_token_id, dtype=torch.int64, device=policy.device)
-        log_probs = None
-        mask = torch.zeros_like(responses, dtype=torch.bool)
-        visible = torch.cat([attention_mask.bool(), torch.ones_like(mask)], dim=1)
-        is_writing = torch.ones(count, dtype=torch.bool, device=input_ids.device)
-        past, tokens, prompt_length = None, None, input_ids.shape[1]
-        length = attention_mask.sum(dim=1, keepdim=True)
-        with evaluation_mode(policy):
-            for step in range(max_new_tokens):
-                output = policy(
-                    input_ids=input_ids if past is None else tokens[:, None],
-                    attention_mask=visible[:, : prompt_length + step],
-                    position_ids=position_ids(attention_mask) if past is None else length + step - 1,
-                    past_key_values=past,
-                    use_cache=True,
-                )
-                past, logits = output["past_key_values"], output["logits"][:, -1]
-                tokens = sample_token(logits, temperature, top_k, top_p, generator)
-                tokens = torch.where(is_writing, tokens, pad_token_id)
-                found = (logits / temperature).log_softmax(dim=-1).gather(1, tokens[:, None])[:, 0]
-                if log_probs is None:
-                    log_probs = found.new_zeros(responses.shape)
-                responses[:, step], mask[:, step] = tokens, is_writing
-                log_probs[is_writing, step] = found[is_writing]
-                for stop in stop_token_ids:
-                    is_writing = is_writing & (tokens != stop)
-                if not is_writing.any():
-                    break
-        return Generation(responses[:, : step + 1], log_probs[:, : step + 1], mask[:, : step + 1])
-    """)
-    """tensors of the full size are filled step by step; rows that have ended are fed padding"""
-    modes_by_hand = edit(
-        "with evaluation_mode(policy):",
-        "modes = [(module, module.training) for module in policy.modules()]\npolicy.eval()\ntry:",
-        "sampled = torch.stack",
-        "finally:\n    for module, was_on in modes:\n        module.training = was_on\nsampled = torch.stack",
-    )
-    """the modes are put back in finally"""
-    all_logits_then_the_last = edit(
-        "        logits_to_keep=1,\n",
-        "",
-        "gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1)",
-        "torch.log_softmax(logits / temperature, dim=1)[torch.arange(len(tokens)), tokens]",
-        "positions[:, -1:] + 1",
-        "attention_mask.sum(dim=1, keepdim=True) + len(responses) - 1",
-    )
-    """the model computes all logits, the log-probability is indexed, the position counted from the mask"""
-    ended_rows_leave_the_batch = instead("""
-        batch = len(input_ids)
-        rows = torch.arange(batch, device=input_ids.device)
-        responses = [[] for _ in range(batch)]
-        log_probs = [[] for _ in range(batch)]
-        seen = attention_mask.bool()
-        places = position_ids(seen)
-        feed, cache = input_ids, None
-        with evaluation_mode(policy):
-            for step in range(max_new_tokens):
-                output = policy(
-                    input_ids=feed, attention_mask=seen, position_ids=places, past_key_values=cache, logits_to_keep=1
-                )
-                logits, cache = output.logits[:, -1:], output.past_key_values
-                token = sample_token(logits[:, 0], temperature, top_k, top_p, generator).unsqueeze(1)
-                chosen = gather_log_probs(logits, token, temperature)
-                for row, one, log_prob in zip(rows.tolist(), token[:, 0], chosen[:, 0], strict=True):
-                    responses[row].append(one)
-                    log_probs[row].append(log_prob)
-                going_on = ~is_stop(token[:, 0], stop_token_ids)
-                if not going_on.any():
-                    break
-                (left,) = going_on.nonzero(as_tuple=True)
-                if len(left) < len(going_on):
-                    cache.reorder_cache(left)
-                rows, feed = rows[left], token[left]
-                seen = pad(seen[left], (0, 1), value=True)
-                places = places[left, -1:] + 1
-        parts = [
-            Generation(torch.stack(r)[None], torch.stack(p)[None], torch.ones(1, len(r), dtype=torch.bool))
-            for r, p in zip(responses, log_probs, strict=True)
-        ]
-        return merge_generations(parts, pad_token_id)
-    """)
-    """the cache keeps the rows that go on, by reorder_cache"""
-    rows_of_the_cache_selected = instead("""
-        from transformers import DynamicCache
-
-        batch, width = input_ids.shape
-        device = input_ids.device
-        tokens = torch.full((batch, max_new_tokens), pad_token_id, dtype=torch.int64, device=device)
-        log_probs = torch.zeros(batch, max_new_tokens, device=device)
-        mask = torch.zeros(batch, max_new_tokens, dtype=torch.bool, device=device)
-        alive = torch.arange(batch, device=device)
-        seen, places, feed = attention_mask.bool(), position_ids(attention_mask), input_ids
-        cache = DynamicCache(config=policy.config)
-        with evaluation_mode(policy):
-            for step in range(max_new_tokens):
-                logits = policy(
-                    input_ids=feed, attention_mask=seen, position_ids=places, past_key_values=cache, use_cache=True
-                ).logits[:, -1:]
-                token = sample_token(logits[:, 0], temperature, top_k, top_p, generator)
-                found = gather_log_probs(logits, token[:, None], temperature)[:, 0]
-                tokens[alive, step], mask[alive, step] = token, True
-                log_probs = log_probs.to(found.dtype)
-                log_probs[alive, step] = found
-                left = (~is_stop(token, stop_token_ids)).nonzero()[:, 0]
-                if not len(left):
-                    break
-                cache.batch_select_indices(left)
-                alive, feed, places = alive[left], token[left, None], places[left, -1:] + 1
-                seen = pad(seen[left], (0, 1), value=True)
-        length = int(mask.sum(dim=1).max())
-        return Generation(tokens[:, :length], log_probs[:, :length], mask[:, :length])
-    """)
-    """rows that ended leave the batch and the cache of transformers"""
-
-
 class Rows(Wrong, of="Experience.rows"):
     columns_of_other_rows_kept = edit(
         "int(prompt_is_used.long().argmax())",
@@ -397,38 +223,6 @@ class Rows(Wrong, of="Experience.rows"):
         "real",
     )
     """a masked column between real tokens is dropped: tokens that were apart then stand side by side"""
-
-
-class RightRows(Right, of="Experience.rows"):
-    by_counting_the_prompts = edit(
-        "int(prompt_is_used.long().argmax())",
-        "self.prompt_length - int(self.attention_mask[index, : self.prompt_length].sum(dim=1).max())",
-    )
-    """prompts are padded on the left, so the longest one says where the first of them begins"""
-    columns_by_number = edit(
-        "sequence = slice(first, self.prompt_length + length)",
-        "sequence = torch.arange(first, self.prompt_length + length)",
-        "tensor[index, sequence",
-        "tensor[index].index_select(1, sequence",
-        "slice(length)]",
-        "torch.arange(length))",
-    )
-    """columns are selected by their numbers"""
-    field_by_field = instead("""
-        rows = {name: tensor.index_select(0, index) for name, tensor in vars(self).items()}
-        prompt_length, length = self.prompt_length, self.mask.shape[1]
-        while not rows["mask"][:, length - 1].any():
-            length -= 1
-        first = 0
-        while not rows["attention_mask"][:, first].any():
-            first += 1
-        for name in ("input_ids", "attention_mask"):
-            rows[name] = rows[name][:, first : prompt_length + length]
-        for name in rows.keys() - {"input_ids", "attention_mask", "scores"}:
-            rows[name] = rows[name][:, :length]
-        return Experience(**rows)
-    """)
-    """columns are dropped one by one, from both ends"""
 
 
 class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
@@ -510,42 +304,6 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
         read=PITFALLS,
     )
     """shorter prompts are padded on the right when batches are merged: padding then stands inside the text"""
-
-
-class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
-    samplers_of_torch = instead("""
-        from torch.utils.data import BatchSampler, RandomSampler
-
-        whole = merge_experiences(self._stored)
-        for index in BatchSampler(RandomSampler(range(len(self)), generator=generator), size, drop_last=False):
-            yield whole.rows(torch.tensor(index))
-    """)
-    """torch's own samplers give the row numbers"""
-    order_of_random_numbers = edit(
-        "torch.randperm(len(self), generator=generator)",
-        "torch.rand(len(self), generator=generator, dtype=torch.float64).argsort()",
-    )
-    """rows in the order of random numbers"""
-    sliced_by_hand = instead("""
-        order = torch.randperm(len(self), generator=generator)
-        for start in range(0, len(order), size):
-            yield merge_experiences(self._stored).rows(order[start : start + size])
-    """)
-    """what is stored stays as it was appended, and is merged for each minibatch"""
-    all_made_at_the_call = instead("""
-        whole = merge_experiences(self._stored)
-        order = torch.randperm(len(whole), generator=generator).to(whole.mask.device)
-        return iter([whole.rows(index) for index in order.split(size)])
-    """)
-    """the order is drawn when the method is called, not with the first minibatch"""
-    drawn_at_the_call = instead("""
-        whole = merge_experiences(self._stored)
-        device = whole.input_ids.device
-        keys = torch.rand(len(whole), generator=generator, device="cpu" if generator is None else generator.device)
-        order = keys.argsort().to(device)
-        return (whole.rows(order[start : start + size]) for start in range(0, len(whole), size))
-    """)
-    """random keys drawn at the call, minibatches made when they are asked for"""
 
 
 class EvaluateResponses(Wrong, of="evaluate_responses"):
@@ -680,75 +438,3 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         "values=values",
     )
     """what reference and critic say about padding is stored: every (B, T) number is 0 where masked"""
-
-
-class RightEvaluateResponses(Right, of="evaluate_responses"):
-    whole_pass_of_the_reference = edit(
-        "ref_logits = response_logits(reference_policy, sequences, visible, prompt_length)",
-        "positions = (visible.long().cumsum(dim=1) - 1).clamp(min=0)\n"
-        "        ref_logits = reference_policy(\n"
-        "            input_ids=sequences, attention_mask=visible, position_ids=positions, use_cache=False\n"
-        "        ).logits[:, prompt_length - 1 : -1]",
-    )
-    """the reference computes the logits of the prompt as well"""
-    evaluates_in_another_order = instead("""
-        mask, prompt_length = generation.mask, input_ids.shape[1]
-        sequences = torch.cat([input_ids, generation.responses], dim=1)
-        visible = torch.cat([attention_mask.bool(), mask], dim=1)
-        scores = _checked_scores(score(sequences, visible, prompt_length), len(sequences))
-        with evaluation_mode(model):
-            values = model.response_values(sequences, visible, prompt_length)
-        with evaluation_mode(model):
-            if reference is None:
-                with reference_mode(model.policy) as own:
-                    logits = response_logits(own, sequences, visible, prompt_length)
-            else:
-                logits = response_logits(reference, sequences, visible, prompt_length)
-        chosen = (logits / config.temperature).log_softmax(dim=-1).gather(2, generation.responses[..., None])[..., 0]
-        ref_log_probs = torch.where(mask, chosen, torch.zeros_like(chosen))
-        values = torch.where(mask, values.to(chosen.dtype), torch.zeros_like(chosen))
-        penalized = penalize_missing_stop(
-            scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty
-        ).clamp(-config.clip_score, config.clip_score)
-        rewards = compute_rewards(
-            penalized,
-            generation.log_probs,
-            ref_log_probs,
-            mask,
-            kl_coef,
-            config.clip_score,
-            estimator=config.kl_estimator,
-        )
-        rewards = masked_whiten(rewards, mask, False) if config.whiten_rewards else rewards
-        found = compute_response_gae(rewards, values, mask, gamma=config.gamma, lam=config.lam)
-        evaluated = (generation.log_probs, ref_log_probs, values, scores, rewards, *found)
-        return Experience(sequences, visible, mask, *evaluated)
-    """)
-    """scores first, then values, then the reference; masked before use; clipped by hand"""
-    modes_by_hand = edit(
-        "with evaluation_mode(model):",
-        "modes = [(module, module.training) for module in model.modules()]\ntry:\n    model.eval()",
-        "ref_log_probs = gather",
-        "finally:\n    for module, was_on in modes:\n        module.training = was_on\nref_log_probs = gather",
-    )
-    """the modes are put back in finally"""
-
-
-class PublishedSampleToken(Published, of="sample_token"):
-    transformers = instead("""
-        scores = logits / temperature
-        if top_k > 0:
-            top_k = min(top_k, scores.size(-1))
-            indices_to_remove = scores < torch.topk(scores, top_k)[0][..., -1, None]
-            scores = scores.masked_fill(indices_to_remove, -float("inf"))
-        if top_p < 1.0:
-            sorted_logits, sorted_indices = torch.sort(scores, descending=False)
-            cumulative_probs = sorted_logits.softmax(dim=-1).cumsum(dim=-1)
-            sorted_indices_to_remove = cumulative_probs <= (1 - top_p)
-            sorted_indices_to_remove[..., -1:] = 0
-            indices_to_remove = sorted_indices_to_remove.scatter(1, sorted_indices, sorted_indices_to_remove)
-            scores = scores.masked_fill(indices_to_remove, -float("inf"))
-        probs = torch.nn.functional.softmax(scores, dim=-1)
-        return torch.multinomial(probs, num_samples=1, generator=generator).squeeze(1)
-    """)
-    """transformers, the warpers of generate: temperature, top-k, top-p"""

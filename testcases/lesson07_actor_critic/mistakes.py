@@ -1,14 +1,12 @@
-"""Wrong and right answers to lesson 7, as changes of the reference."""
+"""Mistakes in lesson 7, as changes of the reference."""
 
-from testcases.harness.oracle.mutations import Right, Wrong, edit, first, instead
+from testcases.harness.oracle.mutations import Wrong, edit, first, instead
 
 SHIFT = "The shift: everything before the token"
 WRONG = "What people get wrong"
-
 BEFORE, AFTER = "[:, prompt_length - 1 : -1]", "[:, prompt_length:]"
 INPUTS = "input_ids=input_ids, attention_mask=attention_mask"
 POSITIONS = "position_ids=position_ids(attention_mask)"
-
 LOGITS = "response_logits(self.policy, input_ids, attention_mask, prompt_length)"
 ALL_LOGITS = f"self.policy({INPUTS}, {POSITIONS}).logits"
 VALUES = "self.response_values(input_ids, attention_mask, prompt_length)"
@@ -18,7 +16,6 @@ HEAD = "self.policy.get_output_embeddings()(hidden)"
 OWN_LOGITS = "output.logits"
 KEPT = "logits_to_keep=torch.arange(prompt_length - 1, input_ids.shape[1] - 1, device=input_ids.device)"
 KEPT_AT_THE_END = "logits_to_keep=input_ids.shape[1] - prompt_length"
-
 HEAD_COPIED = "critic.head = copy.deepcopy(reward_model.head)"
 POLICY_COPIED = "freeze(copy.deepcopy(policy))"
 
@@ -52,20 +49,6 @@ class Values(Wrong, of="ValueModel.forward"):
     """the values are squashed: returns are not limited to an interval, so the head stays linear"""
     mode_set_by_the_call = first("self.backbone.eval()")
     """eval() or train() in a forward pass outlasts it: the caller sets the mode, with evaluation_mode"""
-
-
-class RightValues(Right, of="ValueModel.forward"):
-    last_feature_picked = edit(".last_hidden_state", "[0]", ".squeeze(-1)", "[:, :, 0]")
-    """the first part of the output, and an index of 0"""
-    head_by_hand = edit("self.head(hidden).squeeze(-1)", "hidden @ self.head.weight[0] + self.head.bias")
-    """the linear head as a product with a vector"""
-    positions_by_hand = edit(
-        "attention_mask=attention_mask",
-        "attention_mask=attention_mask.long()",
-        "position_ids=position_ids(attention_mask)",
-        "position_ids=(attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)",
-    )
-    """mask and positions as numbers; what stands on padding does not matter"""
 
 
 class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
@@ -110,25 +93,6 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
     """the policy is run twice for the same logits: one forward pass of each model is enough"""
 
 
-class RightLogitsAndValues(Right, of="PolicyAndValue.forward"):
-    places_named = instead("""
-        values = self.response_values(input_ids, attention_mask, prompt_length)
-        logits = self.policy(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids(attention_mask),
-            logits_to_keep=torch.arange(prompt_length - 1, input_ids.shape[1] - 1),
-        ).logits
-        return ResponseOutputs(logits=logits, values=values)
-    """)
-    """logits_to_keep may be a tensor of places, so that nothing is dropped afterwards"""
-    critic_called_here = edit(
-        "self.response_values(input_ids, attention_mask, prompt_length)",
-        "self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : input_ids.shape[1] - 1]",
-    )
-    """the slice of the critic, written once more"""
-
-
 class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
     value_at_the_token_itself = edit(BEFORE, AFTER, read=SHIFT)
     """the column of the token itself is read: there the critic has already seen the token, V(s_t) is one position
@@ -150,15 +114,6 @@ class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
         "(input_ids[:, prompt_length - 1 :], attention_mask[:, prompt_length - 1 :])[:, :-1]",
     )
     """only the response is shown to the critic: V depends on the prompt as well"""
-
-
-class RightValuesAlone(Right, of="PolicyAndValue.response_values"):
-    narrowed = edit("[:, prompt_length - 1 : -1]", ".narrow(1, prompt_length - 1, input_ids.shape[1] - prompt_length)")
-    """a start and a length"""
-    last_token_not_shown = instead(
-        "return self.value_model(input_ids[:, :-1], attention_mask[:, :-1])[:, prompt_length - 1 :]"
-    )
-    """nothing is predicted from the last token, and a causal critic need not read it"""
 
 
 class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
@@ -194,24 +149,6 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     """the backbone gets no position_ids and counts columns: padding on the left moves the text"""
     shared_values_not_squeezed = edit(".squeeze(-1)", "")
     """the values keep a last dimension of 1: in a loss (B, T, 1) - (B, T) broadcasts to a wrong number"""
-
-
-class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
-    last_logits_dropped = edit(KEPT, f"{KEPT_AT_THE_END} + 1", OWN_LOGITS, f"{OWN_LOGITS}[:, :-1]")
-    """logits_to_keep as a number counts from the end; what would come after the response is dropped"""
-    values_cut_afterwards = edit(BEFORE, "", "(hidden).squeeze(-1)", f"(hidden)[..., 0]{BEFORE}")
-    """the value head reads every position, and the response's values are cut out of it"""
-    values_by_hand = edit(
-        "self.value_head(hidden).squeeze(-1)", "hidden @ self.value_head.weight[0] + self.value_head.bias"
-    )
-    """the value head as a product with a vector"""
-    parts_by_name = edit(OWN_LOGITS, 'output["logits"]', "output.hidden_states", 'output["hidden_states"]')
-    """the parts of the output by name"""
-    values_position_by_position = edit(
-        "self.value_head(hidden).squeeze(-1)",
-        "torch.cat([self.value_head(step) for step in hidden.unbind(dim=1)], dim=1)",
-    )
-    """the value head is called once for each response token"""
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
@@ -252,23 +189,6 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     """the new head is float32 on the CPU, whatever the reward model is: deepcopy the head, or move it"""
 
 
-class RightCriticFromRewardModel(Right, of="critic_from_reward_model"):
-    whole_model_copied_once = instead("""
-        copied = copy.deepcopy(reward_model)
-        critic = ValueModel(copied.backbone)
-        critic.head = copied.head
-        for parameter in critic.parameters():
-            parameter.requires_grad = True
-        return critic
-    """)
-    """one deep copy, taken apart"""
-    weights_loaded = edit(
-        "critic.head = copy.deepcopy(reward_model.head)",
-        "critic.head.to(reward_model.head.weight).load_state_dict(reward_model.head.state_dict())",
-    )
-    """the new head is moved to dtype and device, and takes weight and bias"""
-
-
 class Freeze(Wrong, of="freeze"):
     dropout_left_on = edit(".eval()", "")
     """dropout is still on: eval() switches it off, requires_grad_(False) does not"""
@@ -294,18 +214,6 @@ class Freeze(Wrong, of="freeze"):
     """only the outermost module's flag is set: eval() reaches every submodule, training = False does not"""
     train_for_eval = edit("eval", "train")
     """train() is the opposite of eval(): it switches dropout on"""
-
-
-class RightFreeze(Right, of="freeze"):
-    parameter_by_parameter = instead("""
-        for parameter in model.parameters():
-            parameter.requires_grad = False
-        model.train(False)
-        return model
-    """)
-    """a loop, and train(False)"""
-    eval_first = instead("return model.eval().requires_grad_(False)")
-    """the other order"""
 
 
 class MakeReference(Wrong, of="make_reference"):
@@ -336,34 +244,6 @@ class MakeReference(Wrong, of="make_reference"):
     """the policy's own dropout is set to 0: it is to be left as it is"""
     gradients_of_the_policy_forgotten = first("policy.zero_grad()")
     """the policy's gradients are deleted before the copy: it is to be left as it is"""
-
-
-class RightMakeReference(Right, of="make_reference"):
-    frozen_by_hand = instead("""
-        reference = copy.deepcopy(policy).eval()
-        for parameter in reference.parameters():
-            parameter.requires_grad_(False)
-            parameter.grad = None
-        return reference
-    """)
-    """without freeze, and without the policy's gradients"""
-    through_memory = instead("""
-        import io
-
-        stream = io.BytesIO()
-        torch.save(policy, stream)
-        stream.seek(0)
-        return freeze(torch.load(stream, weights_only=False))
-    """)
-    """saved and loaded"""
-    built_from_its_config = instead("""
-        with torch.random.fork_rng(devices=[]):
-            twin = type(policy)(copy.deepcopy(policy.config))
-        twin.to(dtype=dtype_of(policy), device=next(policy.parameters()).device)
-        twin.load_state_dict(policy.state_dict())
-        return freeze(twin)
-    """)
-    """a new model of the same class and config, with the policy's weights loaded"""
 
 
 class ReferenceMode(Wrong, of="reference_mode"):
@@ -430,59 +310,3 @@ class ReferenceMode(Wrong, of="reference_mode"):
     """nothing is yielded: `with ... as reference` needs the policy"""
     adapters_unloaded = instead("policy.unload()\nwith torch.no_grad():\n    yield policy")
     """the adapters are unloaded: their layers are gone afterwards, and the policy with them"""
-
-
-class RightReferenceMode(Right, of="reference_mode"):
-    one_stack = instead("""
-        from contextlib import ExitStack
-
-        trained = policy.active_adapter
-        learning = [parameter for parameter in policy.parameters() if parameter.requires_grad]
-        with ExitStack() as stack:
-            stack.callback(lambda: [parameter.requires_grad_(True) for parameter in learning])
-            stack.callback(policy.requires_grad_, False)
-            stack.callback(policy.set_adapter, trained)
-            stack.enter_context(torch.no_grad())
-            if REFERENCE in policy.peft_config:
-                policy.set_adapter(REFERENCE)
-            else:
-                stack.enter_context(policy.disable_adapter())
-            yield policy
-    """)
-    """a stack of what has to be put back, in the reverse order"""
-    one_yield = instead("""
-        from contextlib import nullcontext
-
-        trained, has_reference = policy.active_adapter, "reference" in policy.peft_config
-        trainable = [parameter.requires_grad for parameter in policy.parameters()]
-        try:
-            if has_reference:
-                policy.set_adapter("reference")
-            with torch.no_grad(), nullcontext() if has_reference else policy.disable_adapter():
-                yield policy
-        finally:
-            if has_reference:
-                policy.set_adapter(trained)
-            for parameter, flag in zip(policy.parameters(), trainable, strict=True):
-                parameter.requires_grad = flag
-    """)
-    """the branch chooses the context, and there is one yield"""
-    layers_switched = instead("""
-        trained = policy.active_adapter
-        trainable = {parameter: parameter.requires_grad for parameter in policy.parameters()}
-        was_on = torch.is_grad_enabled()
-        torch.set_grad_enabled(False)
-        try:
-            if "reference" in policy.peft_config:
-                policy.set_adapter("reference")
-            else:
-                policy.base_model.disable_adapter_layers()
-            yield policy
-        finally:
-            torch.set_grad_enabled(was_on)
-            policy.base_model.enable_adapter_layers()
-            policy.set_adapter(trained)
-            for parameter, flag in trainable.items():
-                parameter.requires_grad_(flag)
-    """)
-    """without context managers: what was switched is switched back"""

@@ -1,0 +1,353 @@
+"""Other right ways to write lesson 4, and those of published code."""
+
+from testcases.harness.oracle.mutations import Published, Right, edit, instead
+
+
+class RightTdErrors(Right, of="td_errors"):
+    by_a_loop = instead("""
+        deltas = []
+        for t in range(rewards.shape[-1]):
+            next_value = torch.where(dones[..., t].bool(), 0.0, values[..., t + 1])
+            deltas.append(rewards[..., t] + gamma * next_value - values[..., t])
+        return torch.stack(deltas, dim=-1)
+    """)
+    """step by step, the next value chosen with where"""
+    chosen_at_the_end = instead(
+        "return torch.where(dones.bool(), rewards, rewards + gamma * values[..., 1:]) - values[..., :-1]"
+    )
+    """two targets, with the bootstrap and without, and where chooses between them"""
+    zeros_written_into_a_copy = instead("""
+        next_values = values[..., 1:].clone()
+        next_values[dones != 0] = 0.0
+        return rewards + gamma * next_values - values[..., :-1]
+    """)
+    """the values behind a done are overwritten, in a copy"""
+    another_order = edit(
+        "rewards + gamma * next_values - values[..., :-1]",
+        "torch.add(rewards.sub(values[..., :-1]), next_values, alpha=gamma)",
+    )
+    """the same sum in another order, and with torch's names"""
+    in_float64_rounded_once = instead("""
+        before, after = values.double()[..., :-1], values.double()[..., 1:]
+        return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
+    """)
+    """computed in float64 and rounded once, at the end"""
+
+
+class PublishedTdErrors(Published, of="td_errors"):
+    cleanrl = instead("return rewards + gamma * values[..., 1:] * (1.0 - dones.to(values.dtype)) - values[..., :-1]")
+    """CleanRL, ppo.py: delta = rewards[t] + gamma * nextvalues * nextnonterminal - values[t]"""
+
+
+class RightGaeEnds(Right, of="gae_ends"):
+    sum_of_td_errors = instead("""
+        deltas = td_errors(rewards, values, dones, gamma)
+        total, rows = torch.zeros_like(deltas[..., 0]), []
+        for t in range(rewards.shape[-1] - 1, -1, -1):
+            total = deltas[..., t] + gamma * torch.where(dones[..., t].bool(), 0.0, total)
+            rows.insert(0, total)
+        return GAEEnds(lam_0=deltas, lam_1=torch.stack(rows, dim=-1))
+    """)
+    """the expectations in the middle cancel: discounted TD errors"""
+    step_by_step_forwards = instead("""
+        waiting = []
+        for start in range(rewards.shape[-1]):
+            total, alive = -values[..., start], torch.ones_like(dones[..., 0], dtype=torch.bool)
+            for t in range(start, rewards.shape[-1]):
+                total = total + gamma ** (t - start) * torch.where(alive, rewards[..., t], 0.0)
+                alive = alive & ~dones[..., t].bool()
+            total = total + gamma ** (rewards.shape[-1] - start) * torch.where(alive, values[..., -1], 0.0)
+            waiting.append(total)
+        following = torch.where(dones.bool(), 0.0, values[..., 1:])
+        return GAEEnds(rewards + gamma * following - values[..., :-1], torch.stack(waiting, -1))
+    """)
+    """each step sums what follows it, as the docstring says it"""
+    matrix_of_weights = instead("""
+        steps = rewards.shape[-1]
+        apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
+        ends = dones.long().cumsum(dim=-1)
+        before = torch.cat([torch.zeros_like(ends[..., :1]), ends[..., :-1]], dim=-1)
+        same = (before.unsqueeze(-2) == before.unsqueeze(-1)) & (apart >= 0)
+        weights = torch.where(same, gamma ** apart.clamp(min=0).to(rewards.dtype), 0.0)
+        following = torch.where(ends[..., -1:] == before, values[..., -1:], 0.0)
+        discounts = gamma ** (steps - torch.arange(steps)).to(rewards.dtype)
+        waiting = (weights * rewards.unsqueeze(-2)).sum(dim=-1) + discounts * following
+        return GAEEnds(td_errors(rewards, values, dones, gamma), waiting - values[..., :-1])
+    """)
+    """one weight for each pair of steps of an episode"""
+    recursion_on_the_last_axis = instead("""
+        def waiting(t):
+            if t == rewards.shape[-1]:
+                return [values[..., t]]
+            later = waiting(t + 1)
+            return [rewards[..., t] + gamma * later[0].masked_fill(dones[..., t] != 0, 0.0), *later]
+
+        return GAEEnds(td_errors(rewards, values, dones, gamma), torch.stack(waiting(0)[:-1], -1) - values[..., :-1])
+    """)
+    """a function that calls itself for what follows"""
+
+
+class RightNStepAdvantages(Right, of="n_step_advantages"):
+    by_the_definition = instead("""
+        advantages = []
+        for t in range(rewards.shape[-1]):
+            last = min(t + n, rewards.shape[-1])
+            total, ended = -values[..., t], torch.zeros_like(dones[..., t], dtype=torch.bool)
+            for k in range(t, last):
+                total = total + gamma ** (k - t) * rewards[..., k].masked_fill(ended, 0.0)
+                ended = ended | dones[..., k].bool()
+            advantages.append(total + gamma ** (last - t) * values[..., last].masked_fill(ended, 0.0))
+        return torch.stack(advantages, dim=-1)
+    """)
+    """the sum in the docstring: n rewards, then the critic"""
+    returns_first = instead("""
+        returns = values
+        for _ in range(min(n, rewards.shape[-1])):
+            later = returns[..., 1:].masked_fill(dones.bool(), 0.0)
+            returns = torch.cat([rewards + gamma * later, values[..., -1:]], dim=-1)
+        return returns[..., :-1] - values[..., :-1]
+    """)
+    """the n-step returns by their own recursion, and the values subtracted at the end"""
+    by_recursion = instead("""
+        deltas = td_errors(rewards, values, dones, gamma)
+        if n == 1 or rewards.shape[-1] == 1:
+            return deltas
+        ahead = n_step_advantages(rewards, values, dones, min(n, rewards.shape[-1]) - 1, gamma)
+        later = torch.nn.functional.pad(ahead[..., 1:], (0, 1)).masked_fill(dones.bool(), 0.0)
+        return deltas + gamma * later
+    """)
+    """the function calls itself for n - 1 steps"""
+    sum_of_td_errors = instead("""
+        steps = rewards.shape[-1]
+        shifted = td_errors(rewards, values, dones, gamma)
+        ended = torch.zeros_like(dones, dtype=torch.bool)
+        total, factor = shifted, 1.0
+        for k in range(1, min(n, steps)):
+            before = dones[..., k - 1 :].bool()
+            ended = ended | torch.nn.functional.pad(before, (0, k - 1), value=True)
+            shifted = torch.nn.functional.pad(shifted[..., 1:], (0, 1))
+            factor *= gamma
+            total = total + factor * shifted.masked_fill(ended, 0.0)
+        return total
+    """)
+    """the TD errors ahead, each shifted into place and discounted, up to the end of the episode"""
+    by_a_matrix_of_weights = instead("""
+        deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
+        apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
+        episode = dones.long().cumsum(dim=-1) - dones.long()
+        seen = (apart >= 0) & (apart < n) & (episode.unsqueeze(-1) == episode.unsqueeze(-2))
+        weights = torch.where(seen, gamma ** apart.clamp(min=0).to(deltas.dtype), 0.0)
+        return torch.einsum("...tk,...k->...t", weights, deltas)
+    """)
+    """one product with a matrix that holds gamma^(k - t) inside the episode and the n steps"""
+
+
+class RightComputeGae(Right, of="compute_gae"):
+    written_into_a_tensor = instead("""
+        deltas = td_errors(rewards, values, dones, gamma)
+        advantages, carry = torch.zeros_like(deltas), 0.0
+        for t in range(deltas.shape[-1] - 1, -1, -1):
+            carry = deltas[..., t] + torch.where(dones[..., t].bool(), 0.0, gamma * lam * carry)
+            advantages[..., t] = carry
+        return AdvantagesAndReturns(advantages=advantages, returns=advantages + values[..., :-1])
+    """)
+    """the advantages are written into a tensor of zeros"""
+    factor_of_the_formula = edit(
+        "advantage.masked_fill(dones[..., t].bool(), 0.0)", "(1 - dones[..., t].to(deltas.dtype)) * advantage"
+    )
+    """the carry is multiplied by 1 - dones[t], as the formula has it"""
+    returns_first = instead("""
+        returns = [values[..., -1]]
+        for t in reversed(range(rewards.shape[-1])):
+            later = (1 - lam) * values[..., t + 1] + lam * returns[0]
+            returns.insert(0, rewards[..., t] + gamma * later.masked_fill(dones[..., t].bool(), 0.0))
+        returns = torch.stack(returns[:-1], dim=-1)
+        return AdvantagesAndReturns(returns - values[..., :-1], returns)
+    """)
+    """the lambda-returns by their own recursion, and the values subtracted at the end"""
+    mix_of_n_step_advantages = instead("""
+        steps = rewards.shape[-1]
+        deltas = td_errors(rewards, values, dones, gamma)
+        ahead = mix = torch.zeros_like(deltas)
+        for n in range(1, steps + 1):
+            later = torch.cat([ahead[..., 1:], torch.zeros_like(ahead[..., :1])], dim=-1)
+            ahead = deltas + gamma * later.masked_fill(dones.bool(), 0.0)
+            mix = mix + (1 - lam if n < steps else 1.0) * lam ** (n - 1) * ahead
+        return AdvantagesAndReturns(mix, mix + values[..., :-1])
+    """)
+    """the definition: (1 - lam) lam^(n - 1) times the n-step advantages, the rest of the weight on the last"""
+    by_a_matrix_of_weights = instead("""
+        deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
+        apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
+        episode = dones.long().cumsum(dim=-1) - dones.long()
+        seen = (apart >= 0) & (episode.unsqueeze(-1) == episode.unsqueeze(-2))
+        weights = torch.where(seen, (gamma * lam) ** apart.clamp(min=0).to(deltas.dtype), 0.0)
+        advantages = (weights @ deltas.unsqueeze(-1)).squeeze(-1)
+        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
+    """)
+    """one product with a matrix that holds (gamma lam)^(k - t) inside the episode"""
+    in_float64_rounded_once = instead("""
+        deltas = td_errors(rewards.double(), values.double(), dones, gamma)
+        advantages = [deltas[..., -1]]
+        for delta, done in list(zip(deltas.unbind(-1), dones.bool().unbind(-1)))[-2::-1]:
+            advantages.append(delta + gamma * lam * advantages[-1].masked_fill(done, 0.0))
+        advantages = torch.stack(advantages, dim=-1).flip(-1)
+        returns = advantages + values[..., :-1]
+        return AdvantagesAndReturns(advantages.to(rewards.dtype), returns.to(rewards.dtype))
+    """)
+    """computed in float64 and rounded once, at the end"""
+    accumulated_from_the_end = instead("""
+        from itertools import accumulate
+
+        delta = td_errors(rewards, values, dones, gamma)
+        decay = torch.zeros_like(delta).masked_fill(~dones.bool(), gamma * lam)
+        pairs = list(zip(delta.unbind(-1), decay.unbind(-1), strict=True))[::-1]
+        found = accumulate(pairs[1:], lambda later, now: now[0] + now[1] * later, initial=pairs[0][0])
+        advantages = torch.stack(list(found)[::-1], dim=-1)
+        return AdvantagesAndReturns(advantages, values[..., :-1] + advantages)
+    """)
+    """itertools.accumulate over pairs of error and decay, from the end"""
+    doubled_in_log_steps = instead("""
+        from torch.nn.functional import pad
+
+        x = td_errors(rewards, values, dones, gamma)
+        decay = torch.where(dones.bool(), torch.zeros_like(x), torch.full_like(x, gamma * lam))
+        step = 1
+        while step < x.shape[-1]:
+            x = x + decay * pad(x, (0, step))[..., step:]
+            decay = decay * pad(decay, (0, step))[..., step:]
+            step *= 2
+        return AdvantagesAndReturns(x, x + values[..., :-1])
+    """)
+    """affine maps composed two by two: a scan of log T steps"""
+    linear_system = instead("""
+        delta = td_errors(rewards, values, dones, gamma)
+        length = delta.shape[-1]
+        link = gamma * lam * (1 - dones.to(delta.dtype))[..., :-1]
+        system = torch.eye(length, dtype=delta.dtype, device=delta.device) - torch.diag_embed(link, offset=1)
+        advantages = torch.linalg.solve_triangular(system, delta.unsqueeze(-1), upper=True).squeeze(-1)
+        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
+    """)
+    """A_t - gamma lam A_t+1 = delta_t for all t is one triangular system"""
+
+
+class PublishedComputeGae(Published, of="compute_gae"):
+    cleanrl = instead("""
+        advantages = torch.zeros_like(rewards)
+        lastgaelam = 0.0
+        for t in reversed(range(rewards.shape[-1])):
+            nextnonterminal = 1.0 - dones[..., t].to(values.dtype)
+            delta = rewards[..., t] + gamma * values[..., t + 1] * nextnonterminal - values[..., t]
+            advantages[..., t] = lastgaelam = delta + gamma * lam * nextnonterminal * lastgaelam
+        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
+    """)
+    """CleanRL, ppo.py; here dones[t] is the end of step t itself"""
+    deepspeed_chat = instead("""
+        lastgaelam = 0
+        advantages_reversed = []
+        length = rewards.size()[-1]
+        alive = 1 - dones.to(values.dtype)
+        for t in reversed(range(length)):
+            nextvalues = values[..., t + 1] * alive[..., t]
+            delta = rewards[..., t] + gamma * nextvalues - values[..., t]
+            lastgaelam = delta + gamma * lam * alive[..., t] * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], dim=-1)
+        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
+    """)
+    """DeepSpeed-Chat, get_advantages_and_returns; it knows no dones, so they multiply as in CleanRL"""
+
+
+class RightComputeResponseGae(Right, of="compute_response_gae"):
+    row_by_row = instead("""
+        advantages = torch.zeros_like(rewards)
+        for row, real in enumerate(mask):
+            if real.any():
+                kept = torch.cat([values[row, real], values.new_zeros(1)])
+                dones = torch.zeros_like(rewards[row, real])
+                advantages[row, real] = compute_gae(rewards[row, real], kept, dones, gamma, lam).advantages
+        return AdvantagesAndReturns(advantages, advantages + torch.where(mask, values, 0.0))
+    """)
+    """each row alone: its real tokens, and compute_gae with 0 after the last"""
+    no_dones = edit(
+        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device)",
+        "torch.zeros_like(mask)",
+    )
+    """without dones: behind the last real token rewards and values are 0"""
+    one_long_episode_after_another = instead("""
+        real_from_here = mask.flip(1).cumsum(dim=1).flip(1)
+        dones, kept = (real_from_here == 1)[mask], values[mask]
+        found = compute_gae(rewards[mask], torch.cat([kept, kept.new_zeros(1)]), dones, gamma, lam)
+        advantages, returns = (torch.zeros_like(values).masked_scatter(mask, part) for part in found)
+        return AdvantagesAndReturns(advantages, returns)
+    """)
+    """the real tokens of all rows as one rollout of many episodes, with a done at the end of each"""
+    packed_by_their_numbers = instead("""
+        rewards, values = torch.where(mask, rewards, 0.0), torch.where(mask, values, 0.0)
+        width = mask.shape[1]
+        place = (mask.cumsum(dim=1) - 1).masked_fill(~mask, width)
+        nothing = values.new_zeros(len(values), width + 1)
+        packed_rewards, packed_values = nothing.scatter(1, place, rewards), nothing.scatter(1, place, values)
+        packed_values = torch.cat([packed_values[:, :width], nothing[:, :1]], dim=1)
+        dones = torch.zeros_like(packed_rewards[:, :width], dtype=torch.bool)
+        packed = compute_gae(packed_rewards[:, :width], packed_values, dones, gamma=gamma, lam=lam)
+        whole = torch.cat([packed.advantages, nothing[:, :1]], dim=1)
+        advantages = whole.gather(1, place).masked_fill(~mask, 0.0)
+        return AdvantagesAndReturns(advantages, advantages + values)
+    """)
+    """real tokens are numbered by a running sum, and each is written to the place of its number"""
+    in_float64_rounded_once = edit(
+        "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
+        "dtype = rewards.dtype\n"
+        "rewards, values = rewards.double().masked_fill(~mask, 0.0), values.double().masked_fill(~mask, 0.0)",
+        "(advantages, advantages + values)",
+        "(advantages.to(dtype), (advantages + values).to(dtype))",
+    )
+    """computed in float64 and rounded once, at the end"""
+
+
+class PublishedComputeResponseGae(Published, of="compute_response_gae"):
+    trl = instead("""
+        values, rewards = torch.masked_fill(values, ~mask, 0), torch.masked_fill(rewards, ~mask, 0)
+        lastgaelam = 0
+        advantages_reversed = []
+        gen_length = mask.shape[1]
+        for t in reversed(range(gen_length)):
+            nextvalues = values[:, t + 1] if t < gen_length - 1 else 0.0
+            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
+            lastgaelam = delta + gamma * lam * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], axis=1)
+        returns = advantages + values
+        return AdvantagesAndReturns(torch.masked_fill(advantages, ~mask, 0), returns)
+    """)
+    """TRL, ppo_trainer.py; its whitening is left out"""
+    openrlhf = instead("""
+        lastgaelam = 0
+        advantages_reversed = []
+        response_length = rewards.size(1)
+        values = mask * values
+        rewards = mask * rewards
+        for t in reversed(range(response_length)):
+            nextvalues = values[:, t + 1] if t < response_length - 1 else 0.0
+            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
+            lastgaelam = delta + gamma * lam * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], dim=1)
+        return AdvantagesAndReturns(advantages, advantages + values)
+    """)
+    """OpenRLHF, get_advantages_and_returns, which masks both before the loop"""
+    verl = instead("""
+        nextvalues, lastgaelam = 0, 0
+        advantages_reversed = []
+        response_mask = mask.to(values.dtype)
+        for t in reversed(range(rewards.shape[-1])):
+            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
+            lastgaelam_ = delta + gamma * lam * lastgaelam
+            nextvalues = values[:, t] * response_mask[:, t] + (1 - response_mask[:, t]) * nextvalues
+            lastgaelam = lastgaelam_ * response_mask[:, t] + (1 - response_mask[:, t]) * lastgaelam
+            advantages_reversed.append(lastgaelam)
+        advantages = torch.stack(advantages_reversed[::-1], dim=1)
+        return AdvantagesAndReturns(advantages * response_mask, (advantages + values) * response_mask)
+    """)
+    """verl, compute_gae_advantage_return; its whitening is left out, and masked tokens are 0 as the contract says"""

@@ -1,0 +1,229 @@
+"""Other right ways to write lesson 6, and those of published code."""
+
+from testcases.harness.oracle.mutations import Published, Right, edit, instead
+
+
+class RightNonnegativeKL(Right, of="nonnegative_kl"):
+    computed_in_float64 = instead("""
+        dtype = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        r = log_probs.double() - ref_log_probs.double()
+        return (torch.exp((-r).clamp(max=20.0)) - 1 + r).to(dtype)
+    """)
+    """the plain formula in float64, which has digits to spare"""
+    inverse_ratio = instead("""
+        dtype = torch.promote_types(log_probs.dtype, torch.float32)
+        inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
+        return torch.expm1(torch.where(inverse > MAX_LOG_RATIO, MAX_LOG_RATIO, inverse)) - inverse
+    """)
+    """by the logarithm of reference / policy, as in Schulman's text"""
+    by_sinh = instead("""
+        wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        r = log_probs.to(wide) - ref_log_probs.to(wide)
+        x = (-r).clamp(max=20.0)
+        return 2 * torch.sinh(x / 2) * torch.exp(x / 2) + r
+    """)
+    """exp(x) - 1 is 2 sinh(x / 2) exp(x / 2)"""
+    powers_near_0 = edit(
+        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "x = -log_ratio\n"
+        "near = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
+        "return torch.where(x.abs() < 0.05, near, x.clamp(max=20.0).exp() - 1 - x)",
+    )
+    """the first terms of the series where exp(-r) - 1 would round"""
+
+
+class RightEstimateKL(Right, of="estimate_kl"):
+    in_float64_and_rounded_once = instead("""
+        dtype = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        log_ratio = log_probs.double() - ref_log_probs.double()
+        estimates = {
+            "k1": log_ratio,
+            "k2": 0.5 * log_ratio**2,
+            "k3": torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio,
+        }
+        return estimates[estimator].to(dtype)
+    """)
+    """wider than needed, so a small KL keeps more digits"""
+    reference_minus_policy = instead("""
+        dtype = torch.promote_types(log_probs.dtype, torch.float32)
+        inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
+        if estimator == "k1":
+            return -inverse
+        if estimator == "k2":
+            return inverse * inverse * 0.5
+        return torch.expm1(torch.where(inverse > 20.0, 20.0, inverse)) - inverse
+    """)
+    """the logarithm of the inverse ratio, as in Schulman's text, its exponent capped by a where"""
+    series_near_zero = edit(
+        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "x = -log_ratio\n"
+        "series = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
+        "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)",
+    )
+    """the power series where exp(-r) - 1 would round, the plain formula elsewhere"""
+    always_as_float32_or_wider = edit(
+        "if log_probs.dtype in (torch.float16, torch.bfloat16):\n"
+        "    log_probs, ref_log_probs = log_probs.float(), ref_log_probs.float()\n"
+        "log_ratio = log_probs - ref_log_probs",
+        "log_ratio = log_probs - ref_log_probs\n"
+        "if log_ratio.dtype in (torch.float16, torch.bfloat16):\n"
+        "    log_ratio = log_probs.float().sub(ref_log_probs)",
+    )
+    """asks for the dtype of the difference; a float32 tensor lifts a half-precision one"""
+    by_the_hyperbolic_sine = instead("""
+        wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
+        p, q = log_probs.to(wide), ref_log_probs.to(wide)
+        match estimator:
+            case "k1":
+                return torch.sub(p, q)
+            case "k2":
+                return torch.nn.functional.mse_loss(p, q, reduction="none") / 2
+            case _:
+                up = (q - p).clip(-80.0, MAX_LOG_RATIO)
+                half = up / 2
+                return 2 * half.exp() * half.sinh() - (q - p)
+    """)
+    """exp(x) - 1 = 2 exp(x/2) sinh(x/2), exact for small x"""
+
+
+class RightComputeRewards(Right, of="compute_rewards"):
+    added_to_a_one_hot = instead("""
+        penalty = kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        is_last = torch.nn.functional.one_hot(last_token_index(mask), mask.shape[1]).bool()
+        clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1)
+        return torch.where(is_last, clipped, 0.0) - torch.where(mask, penalty, 0.0)
+    """)
+    """no index: the score is selected at the last token, then the KL is subtracted"""
+    row_by_row = instead("""
+        kl = estimate_kl(log_probs, ref_log_probs, estimator)
+        rewards = torch.zeros_like(kl)
+        for row, real in enumerate(mask):
+            rewards[row, real] = -kl_coef * kl[row, real]
+            rewards[row, real.nonzero()[-1]] += scores[row].clamp(-clip_score, clip_score)
+        return rewards
+    """)
+    """a loop over the responses"""
+    only_real_tokens_estimated = instead("""
+        kl = estimate_kl(log_probs[mask], ref_log_probs[mask], estimator)
+        rewards = kl.new_zeros(mask.shape)
+        rewards[mask] = -kl_coef * kl
+        last = last_token_index(mask).unsqueeze(1)
+        clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1).to(rewards.dtype)
+        return rewards.scatter_add(1, last, clipped)
+    """)
+    """the mask selects before the estimate; the score comes by scatter_add"""
+    last_token_by_a_count_from_the_right = instead("""
+        is_last = mask & (mask.flip(dims=[1]).cumsum(dim=1).flip(dims=[1]) == 1)
+        kl = estimate_kl(log_probs, ref_log_probs, estimator).masked_fill(~mask, 0.0)
+        clipped = torch.minimum(torch.maximum(scores, -scores.new_tensor(clip_score)), scores.new_tensor(clip_score))
+        return torch.where(is_last, clipped.unsqueeze(1) - kl_coef * kl, -kl_coef * kl)
+    """)
+    """the last token is the one with no real token to its right"""
+
+
+class RightPenalizeMissingStop(Right, of="penalize_missing_stop"):
+    python_lists = instead("""
+        unfinished = [not any(token in stop_token_ids for token in row) for row in responses.tolist()]
+        return scores - penalty * torch.tensor(unfinished, dtype=scores.dtype)
+    """)
+    """rows as lists; the penalty is multiplied by 0 or 1"""
+    compared_with_each_stop_token = instead("""
+        stops = torch.tensor(stop_token_ids).view(1, 1, -1)
+        has_stopped = (responses.unsqueeze(-1) == stops).flatten(1).any(dim=1)
+        return scores.where(has_stopped, scores - penalty)
+    """)
+    """all tokens against all stop tokens by broadcasting"""
+    own_copy_changed = instead("""
+        penalized = scores.clone()
+        penalized[~is_stop(responses, stop_token_ids).any(dim=1)] -= penalty
+        return penalized
+    """)
+    """in place, on a copy of its own"""
+    stop_tokens_counted = instead("""
+        count = sum((responses == stop).sum(dim=1) for stop in stop_token_ids)
+        return scores - (count == 0) * penalty
+    """)
+    """counts the stop tokens of each row"""
+
+
+class RightUpdate(Right, of="AdaptiveKLController.update"):
+    numpy_clip = instead("""
+        import numpy as np
+
+        error = np.clip(current / self.target - 1, -0.2, 0.2)
+        self.value = self.value * (1 + error * n_steps / self.horizon)
+    """)
+    """a numpy.float64 is a float"""
+    tensor_clamp = edit(
+        "min(max(current / self.target - 1, -0.2), 0.2)",
+        "torch.tensor(current / self.target - 1, dtype=torch.float64).clamp(-0.2, 0.2).item()",
+    )
+    """clipped by torch, in float64"""
+    branches = instead("""
+        error = (current - self.target) / self.target
+        if error > 0.2:
+            error = 0.2
+        elif error < -0.2:
+            error = -0.2
+        self.value += self.value * error * (n_steps / self.horizon)
+    """)
+    """without min and max, and the step added"""
+    middle_of_three = edit(
+        "min(max(current / self.target - 1, -0.2), 0.2)", "sorted([-0.2, current / self.target - 1, 0.2])[1]"
+    )
+    """clipping is the middle one of three numbers"""
+    clamped_in_float32 = instead("""
+        error = torch.tensor(current / self.target - 1).clamp(-0.2, 0.2).item()
+        self.value *= 1 + error * n_steps / self.horizon
+    """)
+    """a float on its way through a tensor has float32's precision"""
+
+
+class PublishedNonnegativeKL(Published, of="nonnegative_kl"):
+    trl = instead("""
+        logr = ref_log_probs - log_probs
+        return (logr.exp() - 1) - logr
+    """)
+    """TRL, ppo_trainer.py, kl_estimator k3, and Schulman's page"""
+
+
+class PublishedEstimateKL(Published, of="estimate_kl"):
+    openrlhf = instead("""
+        log_ratio = log_probs - ref_log_probs
+        if estimator == "k2":
+            log_ratio = log_ratio**2 / 2.0
+        if estimator == "k3":
+            log_ratio = -log_ratio
+            log_ratio = log_ratio.exp() - 1 - log_ratio
+        return log_ratio
+    """)
+    """OpenRLHF, compute_approx_kl"""
+
+
+class PublishedComputeRewards(Published, of="compute_rewards"):
+    deepspeed_chat = instead("""
+        rewards = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        ends = mask.sum(1)
+        reward_clip = torch.clamp(scores, -clip_score, clip_score)
+        for j in range(len(rewards)):
+            rewards[j, : ends[j]][-1] += reward_clip[j]
+        return rewards * mask
+    """)
+    """DeepSpeed-Chat, compute_rewards; masked tokens are 0 as the contract says"""
+    trl = instead("""
+        rewards = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        sequence_lengths = mask.sum(1) - 1
+        actual_start = torch.arange(rewards.size(0), device=rewards.device)
+        rewards[actual_start, sequence_lengths] += torch.clamp(scores, -clip_score, clip_score)
+        return torch.masked_fill(rewards, ~mask, 0)
+    """)
+    """TRL, ppo_trainer.py, with the score on the last real token and clipped"""
+    openrlhf = instead("""
+        kl_reward = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
+        r = scores.clamp(min=-clip_score, max=clip_score)
+        eos_indices = mask.size(1) - 1 - mask.long().fliplr().argmax(dim=1, keepdim=True)
+        last_reward = torch.zeros_like(kl_reward)
+        last_reward.scatter_(dim=1, index=eos_indices, src=r.unsqueeze(1).to(kl_reward.dtype))
+        return (last_reward + kl_reward) * mask
+    """)
+    """OpenRLHF, compute_reward; masked tokens are 0 as the contract says"""

@@ -1,0 +1,152 @@
+"""Other right ways to write lesson 12, and those of published code."""
+
+from testcases.harness.oracle.mutations import Right, edit, instead
+
+from .mistakes import IN_PARTS
+
+
+class RightSFTLoss(Right, of="sft_loss"):
+    cross_entropy_of_the_chosen = instead("""
+        mask = loss_mask[:, 1:]
+        return nn.functional.cross_entropy(logits[:, :-1][mask], input_ids[:, 1:][mask])
+    """)
+    """torch's cross entropy of the positions to learn"""
+    token_by_token = instead("""
+        losses = [
+            logits[row, place - 1].logsumexp(dim=0) - logits[row, place - 1, input_ids[row, place]]
+            for row, place in loss_mask.nonzero().tolist()
+            if place > 0
+        ]
+        return torch.stack(losses).mean()
+    """)
+    """a loop over the tokens to learn: logsumexp of the logits before it, minus its own"""
+
+
+class RightTrainSFT(Right, of="train_sft"):
+    rate_by_hand = edit(
+        ", fused=True",
+        "",
+        "decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))\n",
+        "",
+        "    optimizer.zero_grad(set_to_none=True)\n",
+        "    optimizer.param_groups[0]['lr'] = config.learning_rate * (1 - len(losses) / len(batches))\n"
+        "    policy.zero_grad()\n",
+        "    decay.step()\n",
+        "",
+    )
+    """plain AdamW, and its learning rate written out"""
+    exactly_to_the_norm = edit(
+        "    nn.utils.clip_grad_norm_(policy.parameters(), 1.0)\n",
+        "    slopes = [weight.grad for weight in policy.parameters() if weight.grad is not None]\n"
+        "    norm = sum(slope.square().sum() for slope in slopes).sqrt()\n"
+        "    if norm > 1:\n"
+        "        for slope in slopes:\n"
+        "            slope.div_(norm)\n",
+    )
+    """gradients scaled to exactly the norm 1, where torch adds 1e-6"""
+    loss_of_the_model = edit(
+        "logits = policy(",
+        "loss = policy(",
+        "use_cache=False,\n    ).logits\n    loss = sft_loss(logits, input_ids, loss_mask)\n",
+        "labels=input_ids.masked_fill(~loss_mask, -100),\n    ).loss\n",
+    )
+    """the loss that a model of Hugging Face makes from labels, -100 where nothing is learned"""
+    adam_without_decay = edit(
+        "AdamW(policy.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)",
+        "Adam(policy.parameters(), lr=config.learning_rate)",
+        "batches = order.split(config.batch_size)",
+        "batches = [order[i : i + config.batch_size] for i in range(0, len(order), config.batch_size)]",
+        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
+        "LambdaLR(optimizer, lambda step: 1 - step / len(batches))",
+    )
+    """without weight decay AdamW is Adam"""
+    batch_read_in_parts = instead(IN_PARTS.format(weight="int(learned[:, 1:].sum()) / total"))
+    """gradients added up over the parts of a batch, its longest rows first"""
+
+
+class RightEvaluatePolicy(Right, of="evaluate_policy"):
+    policy_read_once_more = edit(
+        "with evaluation_mode(reference):",
+        "with evaluation_mode(policy):\n"
+        "    own = response_logits(policy, sequences, visible, input_ids.shape[1])\n"
+        "with evaluation_mode(reference):",
+        "estimate_kl(log_probs, ",
+        "estimate_kl(gather_log_probs(own, responses, config.temperature), ",
+    )
+    """log-probs of a forward pass over whole sequences, in place of those of the sampling"""
+    response_by_response = edit(
+        "texts = [tokenizer",
+        "nats = [float(one[real].sum()) for one, real in zip(kl, mask, strict=True)]\n"
+        "scores = score(sequences, visible, input_ids.shape[1]).tolist()\n"
+        "texts = [tokenizer",
+        "stopped = is_stop(responses, config.stop_token_ids).any(dim=1).tolist()",
+        "stopped = [any(token in config.stop_token_ids for token in row) for row in responses.tolist()]",
+        "score(sequences, visible, input_ids.shape[1]).mean().item()",
+        "sum(scores) / len(scores)",
+        "kl.masked_fill(~mask, 0.0).sum(dim=1).mean().item()",
+        "sum(nats) / len(nats)",
+    )
+    """numbers of single responses, averaged in Python"""
+    whole_pass_with_modes_by_hand = edit(
+        "with evaluation_mode(reference):\n"
+        "    ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])\n"
+        "kl = estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))\n",
+        "modes = [(part, part.training) for part in reference.modules()]\n"
+        "reference.eval()\n"
+        "positions = (visible.long().cumsum(dim=1) - 1).clamp(min=0)\n"
+        "output = reference(input_ids=sequences, attention_mask=visible, position_ids=positions)\n"
+        "for part, mode in modes:\n"
+        "    part.training = mode\n"
+        "log_softmax = (output.logits[:, input_ids.shape[1] - 1 : -1] / config.temperature).log_softmax(dim=-1)\n"
+        "kl = log_probs - log_softmax.gather(2, responses.unsqueeze(2)).squeeze(2)\n",
+    )
+    """the reference reads the whole text, and k1 is a difference"""
+    means_by_torch = instead("""
+        ids, seen = encode_prompts(prompts, tokenizer, config.pad_token_id)
+        ids, seen = ids.to(policy.device), seen.to(policy.device)
+        draw = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
+        found = generate(policy, ids, seen, generator=draw, **config.sampling())
+        full, real = torch.cat([ids, found.responses], 1), torch.cat([seen, found.mask], 1)
+        with evaluation_mode(reference):
+            expected = gather_log_probs(
+                response_logits(reference, full, real, ids.shape[1]), found.responses, config.temperature
+            )
+        kl = estimate_kl(found.log_probs, expected, "k1").masked_fill(~found.mask, 0.0).sum(dim=1).mean().item()
+        texts = [
+            tokenizer.decode(token_ids=row[keep], skip_special_tokens=True)
+            for row, keep in zip(found.responses, found.mask, strict=True)
+        ]
+        stopped = is_stop(found.responses, config.stop_token_ids).any(dim=1).cpu()
+        valid = torch.tensor([bool(is_well_formed(text)) for text in texts]) & stopped
+        gold = torch.tensor([float(gold_score(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)])
+        gold = torch.where(valid, gold, torch.zeros_like(gold))
+        proxy = score(full, real, ids.shape[1]).mean().item()
+        return Evaluation(gold.mean().item(), proxy, valid.float().mean().item(), kl, tuple(texts))
+    """)
+    """means of float32 tensors, of flags and of scores"""
+
+
+class RightTrainPolicy(Right, of="train_policy"):
+    copies_part_by_part = edit(
+        "copy.deepcopy(sft.policy).requires_grad_(True), critic_from_reward_model(reward.reward_model)\n",
+        "policy, critic\n",
+        "model = PolicyAndValue",
+        "policy, reference = copy.deepcopy(sft.policy), copy.deepcopy(sft.policy)\n"
+        "policy.requires_grad_(True).train()\n"
+        "reference.requires_grad_(False).eval()\n"
+        "critic = critic_from_reward_model(reward.reward_model)\n"
+        "model = PolicyAndValue",
+        "make_reference(sft.policy)",
+        "reference",
+    )
+    """policy, reference and critic are made first, by hand"""
+    reward_model_frozen_first = edit(
+        "trainer = PPOTrainer(model, reward.reward_model, make_reference(sft.policy), config, tokenizer)",
+        "scorer = reward.reward_model.requires_grad_(False).eval()\n"
+        "trainer = PPOTrainer(model, scorer, make_reference(sft.policy), config, tokenizer)",
+        "trainer.train(prompts, on_update)",
+        "trainer.train(list(prompts), lambda one: on_update(one) if on_update else None)",
+        "PPOResult(trainer.policy, trainer)",
+        "PPOResult(policy=model.policy, trainer=trainer)",
+    )
+    """the reward model is frozen by the stage itself, and the callback wrapped"""
