@@ -25,7 +25,7 @@ from testcases.harness.catalog.handles import Exercise, exercise_of
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.catalog.points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Entry, made_tests
 from testcases.harness.execution.messages import Request, copy_plain, tensors_in
-from testcases.harness.suite.checks import call
+from testcases.harness.suite.asserts import call
 from testcases.harness.suite.metamorphic import check_families
 from testcases.harness.suite.questions import plain
 from testcases.harness.suite.session import current

@@ -13,7 +13,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import TokenSum, small_policy
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
 TOKENS = {"vocab_size": 12, "eos_token_id": 1, "pad_token_id": 0, "bos_token_id": 1}
@@ -44,7 +44,7 @@ WIDTHS = {
 
 
 @pytest.mark.parametrize("is_shared", [False, True], ids=["two-models", "one-backbone"])
-@named_cases("config, of_language, of_states", WIDTHS)
+@named("config, of_language, of_states", WIDTHS)
 def test_a_head_has_the_width_of_the_models_last_states(config, of_language, of_states, is_shared):
     torch.manual_seed(0)
     policy, backbone = of_language(config()).eval(), of_states(config()).eval()
@@ -102,7 +102,7 @@ def refusal(**parts) -> str:
     return str(error.value)
 
 
-@named_cases("make, sentence", NO_POLICIES)
+@named("make, sentence", NO_POLICIES)
 def test_a_policy_of_another_kind_is_refused_in_one_sentence(make, sentence):
     said = refusal(policy=make())
     assert sentence in said and "\n" not in said

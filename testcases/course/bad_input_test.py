@@ -20,7 +20,8 @@ from testcases.course.students import (
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Outcome, Request
 from testcases.harness.report.failures import MAX_LINES, SCREEN, CheckFailed
-from testcases.harness.suite.runner import cases, named_cases
+from testcases.harness.suite.asserts import named
+from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
 
 
@@ -93,7 +94,7 @@ BODIES = {
 
 
 @pytest.mark.slow
-@named_cases("body, kind, mentions", BODIES)
+@named("body, kind, mentions", BODIES)
 def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
     found = failures(answering(tmp_path, body))
     assert set(found) == {"td_errors"}

@@ -24,7 +24,8 @@ from testcases.harness.oracle.reference import examples, shared_reference, with_
 from testcases.harness.report.compare import same_outcome
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import own_tests
-from testcases.harness.suite.runner import cases_of, named_cases
+from testcases.harness.suite.asserts import named
+from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind, grade
@@ -237,7 +238,7 @@ def test_a_rule_broken_in_one_test_costs_no_other_function():
     assert problem(everywhere, "compute_gae") and problem(everywhere, "compute_rewards")
 
 
-@named_cases(
+@named(
     "before, line, after",
     {
         "called": ("", "test_compute_rewards()", "def test_compute_rewards():\n    import os\n"),
@@ -255,7 +256,7 @@ def test_what_is_looked_at_is_what_runs(before: str, line: str, after: str):
     assert not problem(f"# -*- coding: UTF_8 -*-\nimport torch{GAE}pass\n", "compute_gae")
 
 
-@named_cases(
+@named(
     "body, says",
     {
         "reads-the-source": ("import inspect\n    inspect.getsource(compute_gae)", "import of inspect"),
@@ -298,7 +299,7 @@ def failure(source: str, seconds: float) -> CheckFailed:
 
 
 @pytest.mark.slow
-@named_cases(
+@named(
     "body, kind, says",
     {
         "another-number": (
@@ -383,7 +384,7 @@ def test_marks_are_those_of_pytest(mark: str, refused: bool):
     assert verdict("compute_gae", source, bank.right("compute_gae")[:1])["refused"] == [refused]
 
 
-@named_cases(
+@named(
     "line, refused, left_out",
     {
         "partial": ("test_compute_gae_too = functools.partial(check, 1)", True, ""),
@@ -439,13 +440,13 @@ def test_bank_is_sorted_as_it_is_written():
 
 
 def test_a_suite_that_takes_only_worth_from_the_engine_gets_handles():
-    code = "from testcases.harness.suite.runner import named_cases; from tutorial.lesson10_bug_hunt import diagnose; "
+    code = "from testcases.harness.suite.asserts import named; from tutorial.lesson10_bug_hunt import diagnose; "
     code += "print(diagnose.target)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Exercise("), done.stdout
 
 
-@named_cases(
+@named(
     "file, exercise, old, new, told",
     {
         "as-handed-out": ("pessimism", "pessimistic_gain", "torch.minimum", "torch.maximum", ""),

@@ -23,7 +23,8 @@ from testcases.course.checkpoints import read_one_response
 from testcases.course.students import POCKET
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
 from testcases.harness.execution import executor
-from testcases.harness.suite.runner import cases_of, named_cases
+from testcases.harness.suite.asserts import named
+from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets
@@ -85,7 +86,7 @@ def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocke
     assert torch.equal(reward_model.head.bias, trained.reward.reward_model.head.bias)
 
 
-@named_cases(
+@named(
     "arguments, sentence",
     {
         "unknown-preset": (["--preset", "huge"], "one of tiny, small, gpt2, pocket, or hub with make, got 'huge'"),
@@ -138,7 +139,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys)
         assert (tmp_path / file).read_text() == (undisturbed / file).read_text()
 
 
-@named_cases(
+@named(
     "arguments, sentence",
     {
         "another-seed": (["--seed", "1"], "got SEED 1 where it has 0"),

@@ -17,12 +17,12 @@ from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_b
 from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.execution.messages import Outcome
 from testcases.harness.report.failures import SCREEN, printed_lines, show_argument
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 # One import of torch serves several runs of pytest, each in a fork with the terminal.
 RUNS = """
 import json, os, signal, sys, torch, pytest
-import testcases.harness.execution.executor, testcases.harness.suite.checks
+import testcases.harness.execution.executor, testcases.harness.suite.asserts
 torch.set_num_threads(1)
 for arguments in json.loads(sys.argv[1]):
     if (child := os.fork()) == 0:
@@ -176,7 +176,7 @@ BODIES = {
 
 
 @pytest.mark.slow
-@named_cases("text, kind, sentence", FILES)
+@named("text, kind, sentence", FILES)
 def test_a_strange_file_is_one_sentence_and_a_status(course: Path, file: Path, text: str, kind: str, sentence: str):
     solved = (SOLUTIONS / OTHERS[1].partition("/")[2] / "ppo_loss.py").read_text("utf-8")
     file.write_text(text.format(file.read_text("utf-8")) if text else solved, "utf-8")
@@ -187,7 +187,7 @@ def test_a_strange_file_is_one_sentence_and_a_status(course: Path, file: Path, t
 
 
 @pytest.mark.slow
-@named_cases("body, kind, sentence", BODIES)
+@named("body, kind, sentence", BODIES)
 def test_a_strange_answer_is_one_sentence_and_a_status(course: Path, file: Path, body: str, kind: str, sentence: str):
     replace_body(course / "tutorial", body)
     ((status, out),) = runs(course, (SUITE, "-k", "td_errors or n_step"))

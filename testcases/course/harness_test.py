@@ -31,9 +31,8 @@ from testcases.harness.report.compare import first_difference, nan_in
 from testcases.harness.report.failures import CheckFailed, Waiting
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.results import Result
-from testcases.harness.suite.asserts import assert_equal, scenario
-from testcases.harness.suite.checks import call, request
-from testcases.harness.suite.runner import Case, cases, named_cases, points_of
+from testcases.harness.suite.asserts import assert_equal, call, example, named, scenario
+from testcases.harness.suite.runner import Case, cases, points_of
 from testcases.harness.suite.session import Engine, current
 from tutorial.lesson04_gae import compute_gae, td_errors
 
@@ -145,7 +144,7 @@ def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
     folder = solved_folder(tmp_path)
     (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")
     with Engine(executor.student(folder)).active():
-        asked = request(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
+        asked = example(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
         call(asked).equals(-2.0)
 
 
@@ -157,7 +156,7 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
         "    length = attention_mask.shape[1]\n", '    raise NotImplementedError("lesson02: last_token_index")\n'
     )
     path.write_text(text, "utf-8")
-    asked = request(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
+    asked = example(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
     with (
         Engine(executor.student(folder)).active(),
         pytest.raises(Waiting, match="needs last_token_index of lesson 2, which is still a stub"),
@@ -274,7 +273,7 @@ def test_plain_data_holds_no_live_object():
 
 
 def test_a_request_is_plain():
-    asked = request(td_errors, **EPISODE, grad_of="rewards")
+    asked = example(td_errors, **EPISODE, grad_of="rewards")
     assert {type(part) for part in dataclasses.asdict(asked)["arguments"].values()} == {torch.Tensor, float}
 
 
@@ -344,7 +343,7 @@ def test_what_is_asked_of_a_view_is_answered_in_order():
     """The grader takes no other layout from a worker."""
     rows = {name: torch.rand(3, 2).t() for name in ("log_probs", "old_log_probs", "advantages")}
     loss = Exercise("lesson05_ppo_loss", "compute_ppo_loss")
-    slope = executor.solutions().evaluate(request(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
+    slope = executor.solutions().evaluate(example(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
     assert not rows["log_probs"].is_contiguous() and slope is not None and slope.is_contiguous()
 
 
@@ -452,7 +451,7 @@ def _to_go(function):
     return executor.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
 
 
-@named_cases(
+@named(
     "function, test",
     {
         "another-default": (
@@ -540,5 +539,5 @@ return rewards"""
     replace_body(folder := solved_folder(tmp_path), body)
     student = executor.student(folder)
     for _ in range(2):
-        outcome = student.evaluate(request(td_errors, **EPISODE))
+        outcome = student.evaluate(example(td_errors, **EPISODE))
         assert outcome.error is None and outcome.printed == "äb\nc", outcome

@@ -26,7 +26,7 @@ from solutions.lesson09_ppo_trainer import PPOTrainer, make_scorer
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, likes_a, run, save, tokenizer
 from testcases.harness.catalog.lessons import ROOT
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 SETTINGS = f"{SET} learning_rate=0.01"
 
@@ -323,7 +323,7 @@ BAD_MODELS = {
 }
 
 
-@named_cases("given, more, sentence", {**BAD, **BAD_MODELS})
+@named("given, more, sentence", {**BAD, **BAD_MODELS})
 def test_bad_input_is_one_sentence_and_leaves_no_policy(given, more, sentence, gpt2, tmp_path, capsys):
     given = {"policy": gpt2, "reward": "likes_a", **(given(gpt2, tmp_path / "model") if callable(given) else given)}
     capsys.readouterr()
@@ -450,7 +450,7 @@ OTHERS = {
 }
 
 
-@named_cases("given, more, sentence", OTHERS)
+@named("given, more, sentence", OTHERS)
 def test_another_run_cannot_go_on_with_this_one(given, more, sentence, finished, tmp_path, capsys):
     policy, place = finished
     given = {"reward": "likes_a", **given}

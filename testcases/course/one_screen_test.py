@@ -16,7 +16,7 @@ from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, Rewar
 from testcases.course import records
 from testcases.course.memory_test import rolled_out
 from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tutorial.lesson00_one_screen import __main__ as command
 from tutorial.lesson00_one_screen import ppo as screen
@@ -162,7 +162,7 @@ def test_an_interrupted_run_keeps_its_picture(tmp_path: Path, capsys: pytest.Cap
     assert f"stopped after 2 of 30 updates\n\nThe picture: {picture}" in capsys.readouterr().out
 
 
-@named_cases(
+@named(
     "end, code, sentence",
     {
         "in-the-imports": (KeyboardInterrupt(), 130, "stopped after 0 updates"),

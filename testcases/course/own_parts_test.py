@@ -12,7 +12,7 @@ from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
 from testcases.harness.catalog.lessons import ROOT
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm
 
 
@@ -57,7 +57,7 @@ def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, 
     assert str(again.optimizer.state_dict()) == str(run.optimizer.state_dict())
 
 
-@named_cases(
+@named(
     "parts, sentence",
     {
         "an-optimizer": ({"optimizer": adamw([torch.nn.Parameter(torch.ones(1))])}, "a function that makes one"),
@@ -125,7 +125,7 @@ def test_conversations_become_prompts_by_the_lines_of_the_page():
             language_run(counts, words).train(talks)
 
 
-@named_cases(
+@named(
     "rows, sentence",
     {
         "no-prompt": ([{"text": "a"}] * 2, "rename the column of prompts to prompt, or of token ids"),
@@ -151,7 +151,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
-@named_cases("rows", ALIKE)
+@named("rows", ALIKE)
 def test_the_columns_of_a_row_belong_to_it_and_not_to_its_text(rows, kind):
     """Also in chunks, with several samples of each, and where an update is called without `train`."""
     for settings in ({}, {"batch_size": 4, "samples_per_prompt": 2, "micro_rollout_batch_size": 3}):
@@ -177,7 +177,7 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
-@named_cases("prompts, said, not_said", DOUBTS)
+@named("prompts, said, not_said", DOUBTS)
 def test_prompts_that_a_tokenizer_has_spoiled_are_said_and_taken(prompts, said, not_said, kind, capsys):
     words = hub.tokenizer()
     words.bos_token = "<|user|>"
@@ -196,7 +196,7 @@ MASKS = {
 }
 
 
-@named_cases("kind", MASKS)
+@named("kind", MASKS)
 def test_padding_that_a_rows_attention_mask_marks_is_not_read(kind):
     """The same run as of the bare token ids; a data set that was tokenized with padding has such rows."""
     rows = []

@@ -22,7 +22,7 @@ from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOC
 from testcases.course.memory_test import PROMPTS, small_policy
 from testcases.course.scaling_run import Numbers
 from testcases.harness.catalog.lessons import ROOT
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 UPDATES = 5
 
@@ -102,7 +102,7 @@ def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updat
     assert same_state(resumed(CheckpointFolder(tmp_path, every=2)), undisturbed)
 
 
-@named_cases(
+@named(
     "change, sentence",
     {
         "one-more": (lambda config: config.update(cooling=1.0), "in which cooling is one; resume it with the code"),
@@ -193,7 +193,7 @@ def test_a_damaged_checkpoint_is_an_error_and_not_a_new_run(how, copied):
         CheckpointFolder(copied).load(trainer())
 
 
-@named_cases(
+@named(
     "change, sentence",
     {
         "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),

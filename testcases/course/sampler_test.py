@@ -15,7 +15,7 @@ from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_policy, small_trainer
 from testcases.harness.catalog.lessons import ROOT
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]
 
@@ -105,7 +105,7 @@ def history_of_the_page(name: str, **in_the_checkpoint):
     return history
 
 
-@named_cases("settings", FROM_A_CHECKPOINT)
+@named("settings", FROM_A_CHECKPOINT)
 def test_transformers_of_the_page_inherits_nothing_from_the_checkpoints_generation_config(settings):
     assert history_of_the_page("by_transformers", **settings) == history_of_the_page("by_transformers")
 

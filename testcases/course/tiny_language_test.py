@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 from tiny_models import verifier
 from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (
@@ -53,7 +53,7 @@ def sample_clauses(habits: Habits, count: int = 2000) -> list[tuple[str, list[Cl
     return [(topic_of(prompt), parse_review(review) or []) for prompt, review in texts]
 
 
-@named_cases(
+@named(
     "text, clauses",
     {
         "shortest": ("the film was good .", [("film", ("good",))]),
@@ -106,7 +106,7 @@ ILL_FORMED = {
 }
 
 
-@named_cases("text", ILL_FORMED)
+@named("text", ILL_FORMED)
 def test_ill_formed_is_not_parsed_and_scores_exactly_zero(text: str) -> None:
     assert parse_review(text) is None
     assert not is_well_formed(text)
@@ -184,7 +184,7 @@ def test_sampled_prompts_cover_all_prompts_about_equally() -> None:
     assert sample_prompts(0, random.Random(0)) == []
 
 
-@named_cases(
+@named(
     "prompt, rule",
     {
         "no-topic": ("review the :", "which names none"),
@@ -233,7 +233,7 @@ def test_a_review_never_says_one_adjective_twice_in_a_clause() -> None:
     assert all(len(pair) == 2 and pair[0] != pair[1] for pair in pairs)
 
 
-@named_cases(
+@named(
     "habits, gold",
     {
         "all-praise-on-topic-is-the-maximum": (Habits(1, 0, 1, 0, 1, 1, 0.5, 1, 0.3), 2.0),
@@ -267,7 +267,7 @@ def test_the_default_habits_are_kept_on_average() -> None:
     assert rates == pytest.approx(expected, abs=0.04)  # 0.5 / sqrt(2000) is 0.011
 
 
-@named_cases(
+@named(
     "positive_mood, negative_mood, praise, blame",
     {
         "positive": (1.0, 0.0, 0.7, 0.1),
@@ -301,7 +301,7 @@ def test_the_demonstrations_are_mediocre() -> None:
     assert min(scores) < 0.0 and max(scores) == GOLD_MAX
 
 
-@named_cases(
+@named(
     "wrong, rule",
     {
         "above-one": ({"on_topic": 1.5}, r"on_topic in \[0, 1\], got 1.5"),
@@ -316,7 +316,7 @@ def test_habits_must_be_probabilities(wrong: dict[str, float], rule: str) -> Non
         Habits(**wrong)
 
 
-@named_cases(
+@named(
     "response, gold",
     {
         "more-praise": ("the film was good and lovely and the plot was superb and brilliant .", 2.0),
@@ -350,7 +350,7 @@ def test_no_text_of_the_language_scores_above_the_maximum() -> None:
     assert -1.0 <= min(scores) and max(scores) <= GOLD_MAX == 2.0
 
 
-@named_cases(
+@named(
     "response, reward",
     {
         "good": ("the film was superb .", 1.0),

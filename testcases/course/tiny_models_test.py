@@ -11,7 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import tiny_models
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm, build_gpt2, build_llama
 from tiny_models.language import VOCABULARY, all_prompts, sample_prompts, sample_review
 from tiny_models.preferences import Preference, label_pair, make_preferences, preference_probability
@@ -23,7 +23,7 @@ WORST = "the sauce was bad and dull and the room was weak and awful ."  # gold -
 BEST = "the film was good and lovely and the plot was superb and brilliant ."  # gold 2
 
 
-@named_cases(
+@named(
     "first, second, temperature, flip, probability",
     {
         "equal-gold-is-even": (GOOD, "the plot was superb .", 0.1, 0.02, 0.5),
@@ -59,7 +59,7 @@ def test_a_larger_gap_is_preferred_more_often_and_as_often_as_promised() -> None
     assert rates == sorted(rates) and rates[0] < 0.55 and rates[-1] > 0.85
 
 
-@named_cases("flip, chosen", {"right": (0.0, BEST), "wrong": (1.0, WORST)})
+@named("flip, chosen", {"right": (0.0, BEST), "wrong": (1.0, WORST)})
 @pytest.mark.parametrize("first, second", [(BEST, WORST), (WORST, BEST)], ids=["best-first", "best-second"])
 def test_label_pair_does_not_depend_on_the_order(first: str, second: str, flip: float, chosen: str) -> None:
     preference = label_pair(FILM, first, second, random.Random(0), temperature=1e-6, flip=flip)
@@ -97,7 +97,7 @@ def test_the_same_seed_gives_the_same_labels_and_another_seed_others() -> None:
     assert once == again != other
 
 
-@named_cases(
+@named(
     "wrong, rule",
     {
         "temperature-zero": ({"temperature": 0.0}, "finite temperature > 0, got 0.0"),
@@ -282,7 +282,7 @@ def test_a_saved_model_loads_with_the_same_weights(architecture: str, tmp_path: 
     assert same_weights(model, AutoModelForCausalLM.from_pretrained(tmp_path))
 
 
-@named_cases(
+@named(
     "wrong, rule",
     {
         "width-not-divisible": ({"n_embd": 66}, "n_embd=66, n_head=4"),
@@ -302,7 +302,7 @@ def test_an_unknown_architecture_is_refused_with_the_choices() -> None:
         build_causal_lm("bert", 64, **SETTINGS)
 
 
-@named_cases(
+@named(
     "modules, absent",
     {
         "sentences-are-cheap": ("language gold preferences", "torch transformers tokenizers numpy"),

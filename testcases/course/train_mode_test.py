@@ -11,7 +11,7 @@ from transformers.pytorch_utils import Conv1D
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from testcases.course.architectures import ARCHITECTURES, PAD, STOP, VOCABULARY, backbone_of, policy_of
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6, 12, 13], [4]]
 ALL = tuple(ARCHITECTURES)
@@ -178,7 +178,7 @@ def test_a_frozen_reference_may_have_16_bits():
     assert metrics["kl"] == pytest.approx(0.0, abs=0.05)
 
 
-@named_cases("learning_rate, most", {"usual": (1e-4, 1.0), "too-small-to-change-a-weight": (1e-12, 0.1)})
+@named("learning_rate, most", {"usual": (1e-4, 1.0), "too-small-to-change-a-weight": (1e-12, 0.1)})
 def test_a_run_says_what_share_of_the_trained_weights_moved(learning_rate, most):
     """`moved_share`: of the trained weights outside of embeddings, whose rows may be used by no token of a batch."""
     (metrics,) = trainer_of("llama", learning_rate=learning_rate).train(PROMPTS)

@@ -17,7 +17,7 @@ from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
 from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_trainer
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 
 def rates(**settings) -> list[tuple[float, float]]:
@@ -25,7 +25,7 @@ def rates(**settings) -> list[tuple[float, float]]:
     return [learning_rates(config, done) for done in range(4)]
 
 
-@named_cases(
+@named(
     "settings, policy",
     {
         "linear": ({"warmup_updates": 0}, [8, 6, 4, 2]),

@@ -18,7 +18,7 @@ from solutions.lesson08_rollout import Experience
 from solutions.lesson09_ppo_trainer import trainer as trainer_module
 from testcases.course.memory_test import PROMPTS, small_trainer
 from testcases.harness.catalog.lessons import ROOT, region_text
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 FILE = str(trainer_module.__file__)
 SOURCE = inspect.getsource(trainer_module)
@@ -122,7 +122,7 @@ def test_an_update_learns_from_what_its_two_methods_return(name: str) -> None:
     assert torch.equal(weights[0], weights[1]) and not torch.allclose(weights[1], weights[2], atol=1e-6)
 
 
-@named_cases(
+@named(
     "settings, policy, others",
     {
         "plain": ({}, 6 + 8, 1),

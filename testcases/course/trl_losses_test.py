@@ -19,7 +19,7 @@ from solutions.lesson13_after_ppo import (
     reduce_losses,
     sequence_ratio,
 )
-from testcases.harness.suite.checks import as_tensor
+from testcases.harness.suite.asserts import as_tensor
 
 RECORDED = json.loads(Path(__file__).with_name("trl_losses.json").read_text("utf-8"))
 GIVEN, ADVANTAGES = (

@@ -18,7 +18,7 @@ from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import PROMPTS, small_trainer
 from testcases.harness.catalog.lessons import ROOT
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm
 
 HEALTHY = {
@@ -61,7 +61,7 @@ FAULTY = {
 }
 
 
-@named_cases("check, change, sentence", FAULTY)
+@named("check, change, sentence", FAULTY)
 def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(check, change, sentence):
     assert check([HEALTHY]) is None
     assert check([{}]) is None, "a metric that was not measured is no fault"
@@ -221,7 +221,7 @@ def test_dropout_shows_in_the_first_ratio(capsys):
 FAST = {"warmup_updates": 0, "max_grad_norm": 100.0}
 
 
-@named_cases(
+@named(
     "settings, sentence",
     {
         "another-reference": ({"reference_seed": 2}, "before the first update the KL from the reference is 0"),

@@ -20,7 +20,7 @@ from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
 from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
 ERRORS = (ValueError, TypeError, OSError, RuntimeError)
@@ -68,7 +68,7 @@ SETTINGS = {
 }
 
 
-@named_cases("settings, sentence", SETTINGS)
+@named("settings, sentence", SETTINGS)
 def test_a_wrong_setting_is_one_sentence(settings, sentence):
     refused(lambda: PPOConfig(**TOKENS | settings), sentence)
 
@@ -160,7 +160,7 @@ PARTS = {
 }
 
 
-@named_cases("change, sentence", PARTS)
+@named("change, sentence", PARTS)
 def test_a_wrong_part_is_one_sentence(change, sentence):
     plain = small_trainer()
     parts = {"model": plain.model, "reward_model": TokenSum(), "ref_model": plain.ref_model, "config": plain.config}
@@ -217,7 +217,7 @@ PROMPT_LISTS = {
 }
 
 
-@named_cases("prompts, sentence", PROMPT_LISTS)
+@named("prompts, sentence", PROMPT_LISTS)
 def test_wrong_prompts_are_one_sentence(prompts, sentence):
     refused(lambda: small_trainer().train(prompts), sentence)
 
@@ -258,7 +258,7 @@ SCORES = {
 }
 
 
-@named_cases("answer, got", SCORES)
+@named("answer, got", SCORES)
 def test_a_reward_model_that_gives_anything_but_scores_is_one_sentence(answer, got):
     class Other(torch.nn.Module):
         def forward(self, input_ids, attention_mask):
@@ -281,7 +281,7 @@ REWARDS = {
 }
 
 
-@named_cases("answer, sentence", REWARDS)
+@named("answer, sentence", REWARDS)
 def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
     def reward(prompts, responses):
         return answer(responses) if callable(answer) else answer
@@ -321,7 +321,7 @@ def adapter(path: Path) -> str:
     return str(path)
 
 
-@named_cases("call, sentence", FILES)
+@named("call, sentence", FILES)
 def test_a_wrong_file_model_or_function_is_one_sentence(call, sentence, tmp_path):
     refused(lambda: call(tmp_path), sentence)
 

@@ -11,9 +11,14 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import (
+    assert_equal,
+    assert_equals_reference,
+    named,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -158,7 +163,7 @@ def test_masked_mean_of_any_layout_is_the_same():
 
 
 @pytest.mark.parametrize("garbage", [0.0, 1e30, math.nan, -math.inf], ids=str)
-@named_cases("shift_mean", {"centred": True, "mean-kept": False})
+@named("shift_mean", {"centred": True, "mean-kept": False})
 def test_masked_whiten_by_the_statistics_of_the_real_numbers(shift_mean, garbage):
     values, mask = ragged()
     real = values[mask].tolist()
@@ -327,7 +332,7 @@ def test_token_entropy_computes_bfloat16_in_float32():
     assert_equal(token_entropy(logits, 0.7), [[expected]], dtype=torch.float32, atol=1e-6)
 
 
-@named_cases("last", {"where-nothing-is-cut": 2, "where-nothing-stops": 8})
+@named("last", {"where-nothing-is-cut": 2, "where-nothing-stops": 8})
 def test_truncate_after_stop_gives_a_new_tensor(last):
     through = scenario("calls.after_the_answer_is_overwritten", of=truncate_after_stop)
     given = {"responses": [[5, 6, 7], [5, 6, last]], "stop_token_ids": (2,), "pad_token_id": 9}
@@ -335,7 +340,7 @@ def test_truncate_after_stop_gives_a_new_tensor(last):
     assert_equal(answer, [[5, 6, 7], [5, 6, last]])
 
 
-@named_cases(
+@named(
     "logits, tokens, temperature, log_probs",
     {
         # the softmax is 0, 0.5, 0.5
@@ -348,7 +353,7 @@ def test_gather_log_probs_of_forbidden_tokens(logits, tokens, temperature, log_p
     assert_equal(gather_log_probs(logits, tokens, temperature), log_probs)
 
 
-@named_cases(
+@named(
     "logits, temperature, entropy",
     {
         # the softmax is 0.5, 0, 0.5
@@ -361,7 +366,7 @@ def test_token_entropy_where_tokens_are_forbidden(logits, temperature, entropy):
     assert_equal(token_entropy(logits, temperature), entropy)
 
 
-@named_cases(
+@named(
     "values, mask, mean",
     {
         # 1 + 2 + 4 + 4 + 4 + 4, by 6

@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -26,7 +24,7 @@ LN2 = math.log(2)
 
 
 # Logits [0, log 3] are the odds 1 : 3, so the probabilities are 1/4 and 3/4.
-@named_cases(
+@named(
     "logits, tokens, temperature, log_probs",
     {
         # the softmax is 0.25, 0.75
@@ -56,7 +54,7 @@ def test_gather_log_probs_temperature_divides_the_logits():
 
 
 # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
-@named_cases(
+@named(
     "logits, tokens, log_probs",
     {
         # As many rows as positions as tokens: a softmax over the wrong dimension runs through.
@@ -83,7 +81,7 @@ LOGITS = [[[log(odds) for odds in row] for row in ODDS]]
 IDS = [[0, 1, 2, 0]]
 
 
-@named_cases(
+@named(
     "logits, input_ids, prompt_length, temperature, log_probs",
     {
         # Token 2 stands at position 2 and is scored at 1: 2 of 4. Token 0 stands at 3 and is scored at 2: 3 of 5.
@@ -132,7 +130,7 @@ def test_response_log_probs_gradient():
 
 
 # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
-@named_cases(
+@named(
     "logits, input_ids, prompt_length, log_probs",
     {
         # The second row has the first one's logits in reverse order: 8 of 10 for token 1, 1 of 5 for token 2.
@@ -155,7 +153,7 @@ def entropy(*probabilities: float) -> float:
     return -sum(p * log(p) for p in probabilities)
 
 
-@named_cases(
+@named(
     "logits, temperature, entropy",
     {
         # the softmax is 0.25, 0.25, 0.25, 0.25
@@ -174,7 +172,7 @@ def test_token_entropy_by_hand(logits, temperature, entropy):
     assert_equal(token_entropy(logits, temperature), entropy)
 
 
-@named_cases(
+@named(
     "logits, entropy",
     {
         # the softmax is 0.5, 0.5 | 0.25, 0.75 | 0.8, 0.2 | 0.9, 0.1
@@ -202,7 +200,7 @@ def test_token_entropy_gradient():
 TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
 
 
-@named_cases(
+@named(
     "values, mask, mean",
     {
         # 19 / 6. The mean of row means is 2.75, over all columns 4.625, the masked sum over all columns 2.375.
@@ -242,7 +240,7 @@ def scale(variance: float) -> float:
 RAGGED = [[True, True, False], [True, False, False]]
 
 
-@named_cases(
+@named(
     "values, mask, shift_mean, whitened",
     {
         # over the real numbers: mean 2, variance 1
@@ -279,7 +277,7 @@ def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
     assert_equal(masked_whiten(values, mask, shift_mean), whitened)
 
 
-@named_cases("shift_mean, kept", {"centred": (True, 0.0), "mean-kept": (False, 1 / 3)})
+@named("shift_mean, kept", {"centred": (True, 0.0), "mean-kept": (False, 1 / 3)})
 def test_masked_whiten_gradient(shift_mean, kept):
     # The first whitened number, by the real values 1, 2, 3 with r = scale(1): the mean and the variance move as well.
     # r * (1 - 1/3) - r^3 * 1/2, -r/3, -r/3 + r^3 * 1/2; the kept mean adds 1/3 to each.
@@ -290,7 +288,7 @@ def test_masked_whiten_gradient(shift_mean, kept):
     assert_equal(grads, values=[[slopes[0], slopes[1], 0.0], [slopes[2], 0.0, 0.0]])
 
 
-@named_cases(
+@named(
     "flags, index",
     {
         "one": ([False, True, False], 1),
@@ -313,7 +311,7 @@ def test_first_true_index_of_each_row():
 
 
 # Token 2 is the stop; 3 is another one where two are given.
-@named_cases(
+@named(
     "responses, stop_token_ids, mask",
     {
         # the first stop token stands at 2
@@ -347,7 +345,7 @@ def test_response_mask_by_hand(responses, stop_token_ids, mask):
     assert_equal(response_mask(responses, tuple(stop_token_ids)), mask)
 
 
-@named_cases(
+@named(
     "responses, stop_token_ids, mask",
     {
         # the first stop token stands at 1, no place, 2, 0
@@ -367,7 +365,7 @@ def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
     assert_equal(response_mask(responses, tuple(stop_token_ids)), mask)
 
 
-@named_cases(
+@named(
     "responses, stop_token_ids, pad_token_id, truncated",
     {
         # the first stop token stands at 2
@@ -395,7 +393,7 @@ def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, tr
     assert_equal(truncate_after_stop(responses, tuple(stop_token_ids), pad_token_id), truncated)
 
 
-@named_cases(
+@named(
     "responses, stop_token_ids, pad_token_id, truncated",
     {
         # the first stop token stands at 1, 2, 0
@@ -411,7 +409,7 @@ def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_tok
     assert_equal(truncate_after_stop(responses, tuple(stop_token_ids), pad_token_id), truncated)
 
 
-@named_cases(
+@named(
     "attention_mask, positions",
     {
         "left-padding": ([0, 0, 1, 1, 1], [0, 0, 0, 1, 2]),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
     gather_log_probs,
@@ -34,12 +34,12 @@ def _logits(draw: torch.Generator) -> list[Request]:
         weights = {"grad_of": "logits", "grad_weights": normal_from(draw, *shape[:2])}
         forbidden = _forbid(logits, tokens)
         found += [
-            request(gather_log_probs, logits, tokens, temperature, **weights),
-            request(gather_log_probs, forbidden, tokens, temperature, grad_of="logits"),
-            request(token_entropy, logits, temperature, **weights),
-            request(token_entropy, forbidden, temperature, **weights),
+            example(gather_log_probs, logits, tokens, temperature, **weights),
+            example(gather_log_probs, forbidden, tokens, temperature, grad_of="logits"),
+            example(token_entropy, logits, temperature, **weights),
+            example(token_entropy, forbidden, temperature, **weights),
         ]
-    found.append(request(token_entropy, forbidden, grad_of="logits", grad_weights=torch.full((3, 1), 2.0)))
+    found.append(example(token_entropy, forbidden, grad_of="logits", grad_weights=torch.full((3, 1), 2.0)))
     low = normal_from(draw, 2, 3, 4).bfloat16()
     tokens = torch.randint(4, (2, 3), generator=draw)
     unlikely = normal_from(draw, 2, 3, 4).index_fill(-1, torch.tensor(0), -900.0)
@@ -47,11 +47,11 @@ def _logits(draw: torch.Generator) -> list[Request]:
     apart = unlikely + torch.tensor([[0.0], [800.0], [-800.0]])
     nobody = torch.zeros(2, 3, dtype=torch.int64)
     found += [
-        request(gather_log_probs, logits=unlikely, tokens=tokens, grad_of="logits"),
-        request(gather_log_probs, logits=unlikely, tokens=nobody),
-        request(gather_log_probs, low, tokens, 0.7),
-        request(token_entropy, logits=apart, grad_of="logits"),
-        request(token_entropy, low, 0.7),
+        example(gather_log_probs, logits=unlikely, tokens=tokens, grad_of="logits"),
+        example(gather_log_probs, logits=unlikely, tokens=nobody),
+        example(gather_log_probs, low, tokens, 0.7),
+        example(token_entropy, logits=apart, grad_of="logits"),
+        example(token_entropy, low, 0.7),
     ]
     return found
 
@@ -69,9 +69,9 @@ def _responses(draw: torch.Generator) -> list[Request]:
         unused = torch.ones(length, dtype=torch.bool)
         unused[prompt_length - 1 : -1] = False
         found += [
-            request(response_log_probs, logits, input_ids, prompt_length, temperature, **options),
-            request(response_log_probs, logits=logits, input_ids=input_ids, prompt_length=prompt_length),
-            request(
+            example(response_log_probs, logits, input_ids, prompt_length, temperature, **options),
+            example(response_log_probs, logits=logits, input_ids=input_ids, prompt_length=prompt_length),
+            example(
                 response_log_probs,
                 logits.masked_fill(unused[:, None], math.nan),
                 input_ids,
@@ -90,35 +90,35 @@ def _values(draw: torch.Generator) -> list[Request]:
         weights = {"grad_of": "values", "grad_weights": normal_from(draw, rows, steps)}
         for padded in (values, values.masked_fill(~mask, math.nan)):
             found += [
-                request(masked_mean, padded, mask, grad_of="values"),
-                request(masked_whiten, padded, mask, **weights),
-                request(masked_whiten, padded, mask, shift_mean=False, **weights),
+                example(masked_mean, padded, mask, grad_of="values"),
+                example(masked_whiten, padded, mask, **weights),
+                example(masked_whiten, padded, mask, shift_mean=False, **weights),
             ]
     empty = ragged_from(draw, 3, 4)
     empty[1] = False
     one = torch.tensor([[False, True, False], [False, False, False]])
     values = normal_from(draw, 3, 4).index_fill(1, torch.tensor(0), 0.0)
-    found.append(request(masked_mean, values, empty, grad_of="values"))
+    found.append(example(masked_mean, values, empty, grad_of="values"))
     # Where all are equal, the root of a variance without the small number has no slope.
     equal, slopes = torch.full((2, 3), 0.5, dtype=torch.float64), normal_from(draw, 2, 3)
     for shift_mean in (True, False):
         found += [
-            request(masked_whiten, values, empty, shift_mean, grad_of="values", grad_weights=normal_from(draw, 3, 4)),
-            request(masked_whiten, normal_from(draw, 2, 3), one, shift_mean),
-            request(masked_whiten, equal, torch.ones(2, 3).bool(), shift_mean, grad_of="values", grad_weights=slopes),
+            example(masked_whiten, values, empty, shift_mean, grad_of="values", grad_weights=normal_from(draw, 3, 4)),
+            example(masked_whiten, normal_from(draw, 2, 3), one, shift_mean),
+            example(masked_whiten, equal, torch.ones(2, 3).bool(), shift_mean, grad_of="values", grad_weights=slopes),
         ]
     # Far from 0, where squares lose their last digits; numbers that have an exact mean.
     far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=torch.float64)
-    found.append(request(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
+    found.append(example(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
     # Plain ones: padding on the right, finite numbers in it; 9 real tokens, since 9 / 8 is exact in any float.
     for lengths in ([2, 4, 3], [1, 5, 1, 2]):
         rows, steps = len(lengths), max(lengths) + 1
         values, mask = 2 + 3 * normal_from(draw, rows, steps), torch.arange(steps) < torch.tensor(lengths).unsqueeze(1)
         weights = {"grad_of": "values", "grad_weights": normal_from(draw, rows, steps)}
         found += [
-            request(masked_mean, values, mask, grad_of="values"),
-            request(masked_whiten, values, mask, **weights),
-            request(masked_whiten, values, mask, shift_mean=False, **weights),
+            example(masked_mean, values, mask, grad_of="values"),
+            example(masked_whiten, values, mask, **weights),
+            example(masked_whiten, values, mask, shift_mean=False, **weights),
         ]
     return found
 
@@ -128,7 +128,7 @@ def _flags(draw: torch.Generator) -> list[Request]:
     for rows, steps in ((4, 6), (5, 5), (6, 3)):
         flags = torch.rand((rows, steps), generator=draw) < 0.4
         flags[0], flags[1], flags[2] = False, torch.arange(steps) == 1, torch.arange(steps) != 1
-        found.append(request(first_true_index, flags))
+        found.append(example(first_true_index, flags))
     return found
 
 
@@ -142,12 +142,12 @@ def _tokens(draw: torch.Generator) -> list[Request]:
         responses[2, -1] = 2
         responses[3, 1:4] = torch.tensor([2, 8, 4])
         for stops in ((2, 3), (3, 2), (2,), ()):
-            found.append(request(response_mask, responses, stops))
+            found.append(example(response_mask, responses, stops))
             for pad in (2, 8):
-                found.append(request(truncate_after_stop, responses, stops, pad))
-        found.append(request(response_mask, responses.masked_fill(torch.arange(steps) % 3 == 1, 0), (2, 3)))
+                found.append(example(truncate_after_stop, responses, stops, pad))
+        found.append(example(response_mask, responses.masked_fill(torch.arange(steps) % 3 == 1, 0), (2, 3)))
         # Every row stops early, and the tensor keeps its size all the same.
-        found.append(request(truncate_after_stop, responses[[1, 3]], (2,), 8))
+        found.append(example(truncate_after_stop, responses[[1, 3]], (2,), 8))
     return found
 
 
@@ -160,7 +160,7 @@ def _masks(draw: torch.Generator) -> list[Request]:
         empty = left.clone()
         empty[0] = False
         for mask in (left, left.flip(1), both, gap, empty):
-            found += [request(position_ids, mask), request(position_ids, attention_mask=mask.long())]
+            found += [example(position_ids, mask), example(position_ids, attention_mask=mask.long())]
     return found
 
 

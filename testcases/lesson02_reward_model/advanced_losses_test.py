@@ -8,9 +8,7 @@ import torch
 
 from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_no_gradient, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, assert_no_gradient, named, reference, value_and_gradients
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 NAN = math.nan
@@ -130,7 +128,7 @@ def test_token_pairwise_loss_shows_a_nan_of_a_compared_token():
     assert_equal(answer, math.nan, equal_nan=True)
 
 
-@named_cases(
+@named(
     "chosen, loss, slope",
     {
         "200-behind": ([-200.0], 200.0, [-1.0]),
@@ -155,7 +153,7 @@ def test_ranking_loss_far_apart_is_finite():
     assert_equal(ranking_loss([[-1000.0, 0.0, 1000.0]]), 4000 / 3)
 
 
-@named_cases("garbage", {"nan": NAN, "infinite": math.inf})
+@named("garbage", {"nan": NAN, "infinite": math.inf})
 def test_token_pairwise_loss_keeps_the_padding_out(garbage):
     scores, both = ([[4.0, LOG3, garbage]], [[2.0, 0.0, garbage]]), ("chosen_scores", "rejected_scores")
     answer, grads = value_and_gradients(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, wrt=both)

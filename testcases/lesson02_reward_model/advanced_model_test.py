@@ -7,9 +7,14 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import (
+    assert_equal,
+    assert_equals_reference,
+    named,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 
@@ -63,7 +68,7 @@ def test_reward_model_of_a_batch_is_each_row_alone():
     assert_equal(SCORE(input_ids=ids, attention_mask=mask, **numbers), torch.cat(alone))
 
 
-@named_cases("garbage", {"nan": math.nan, "infinite": math.inf})
+@named("garbage", {"nan": math.nan, "infinite": math.inf})
 def test_reward_model_keeps_the_padding_out(garbage):
     # Token 0 stands on padding only, and the backbone gives it NaN: its state must not come near the score.
     numbers = backbone()
@@ -96,7 +101,7 @@ def test_reward_model_keeps_float32():
     assert_equal(SCORE(input_ids=ids, attention_mask=mask, **numbers), expected)
 
 
-@named_cases(
+@named(
     "attention_mask, index",
     {
         # No text has a gap, but the last real token is the last one all the same.

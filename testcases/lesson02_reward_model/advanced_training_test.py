@@ -13,9 +13,9 @@ from testcases.harness.suite.asserts import (
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
+    named,
     scenario,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 
@@ -149,7 +149,7 @@ def test_train_reward_model_needs_a_pair():
         scenario("train_without_pairs", of=train_reward_model)()
 
 
-@named_cases(
+@named(
     "features, sizes",
     {
         "one-response": ([[1.0]], (1,)),

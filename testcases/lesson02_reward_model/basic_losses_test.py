@@ -6,8 +6,7 @@ from math import log
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, value_and_gradients
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, value_and_gradients
 from tutorial.lesson02_reward_model import pairwise_loss, preference_accuracy, ranking_loss, token_pairwise_loss
 
 LN2 = math.log(2)
@@ -16,7 +15,7 @@ LOG3 = math.log(3.0)
 WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
 
 
-@named_cases(
+@named(
     "chosen, rejected, margin, loss",
     {
         # differences 0
@@ -66,7 +65,7 @@ def test_pairwise_loss_gradient_with_a_margin():
     assert_equal(grads, chosen=[-0.125, -0.375], rejected=[0.125, 0.375])
 
 
-@named_cases(
+@named(
     "scores, loss",
     {
         "two-responses-are-one-pair": ([[LOG3, 0.0]], WON),
@@ -99,7 +98,7 @@ def test_ranking_loss_gradient():
 
 
 # Tokens 5, 6, ... are words, 9 is the padding token. The prefix [5, 6] is common.
-@named_cases(
+@named(
     "chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss",
     {
         # Positions 2 and 3 are compared: won by log 3 and lost by log 3.
@@ -193,7 +192,7 @@ def test_token_pairwise_loss_gradient():
     )
 
 
-@named_cases(
+@named(
     "chosen, rejected, accuracy",
     {
         "right": ([2.0], [1.0], 1.0),

@@ -2,12 +2,11 @@
 
 import pytest
 
-from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario, value_and_gradients
 from tutorial.lesson02_reward_model import RewardModel, last_token_index
 
 
-@named_cases(
+@named(
     "attention_mask, index",
     {
         "padded-on-the-right": ([[True, True, True, False, False]], [2]),
@@ -41,7 +40,7 @@ BACKBONE = {
 SCORE = scenario("score_rows", of=RewardModel.forward)
 
 
-@named_cases(
+@named(
     "input_ids, attention_mask, scores",
     {
         "reads-the-last-token": ([[3, 1, 2]], [[True, True, True]], [59.0]),

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from testcases.harness.doubles.arithmetic import nll
-from testcases.harness.suite.asserts import assert_equal, scenario
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario
 from tutorial.lesson02_reward_model import calibrate, train_reward_model
 
 EVEN, ROOT2 = math.log(2.0), math.sqrt(2.0)
@@ -14,7 +13,7 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
 
 
 # score = 2 feature + 1
-@named_cases(
+@named(
     "features, sizes, weight, bias",
     {
         # Scores 1, 3, 5: mean 3, squares 4 + 0 + 4 over n - 1 = 2 are 4, std 2. 2 / 2 = 1 and (1 - 3) / 2 = -1.
@@ -104,7 +103,7 @@ def test_train_reward_model_second_step_by_hand():
     assert_equal(answer, weight=[[FIRST + move(-1.0, -left)]], scale=[1.0 + move(0.0, -left * FIRST)])
 
 
-@named_cases("max_grad_norm, norm", {"scaled-down": (0.25, 0.25), "a-small-gradient-stays": (4.0, 1.0)})
+@named("max_grad_norm, norm", {"scaled-down": (0.25, 0.25), "a-small-gradient-stays": (4.0, 1.0)})
 def test_train_reward_model_clips_the_gradient(max_grad_norm, norm):
     # The first slope is 1 long. Torch divides by the norm + 1e-6, which the docstring does not ask for.
     answer = TRAIN(**ONE_PAIR, learning_rate=0.1, max_grad_norm=max_grad_norm, seconds=20.0)
@@ -148,7 +147,7 @@ def test_train_reward_model_mode():
 WATCH = scenario("watch_training", of=train_reward_model)
 
 
-@named_cases(
+@named(
     "pairs, epochs, batch_size, sizes",
     {
         "the-last-batch-is-smaller": (5, 1, 2, [2, 2, 1]),

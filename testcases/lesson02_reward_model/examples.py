@@ -7,8 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
     calibrate,
@@ -40,9 +39,9 @@ def _of_last_token_index(draw: torch.Generator) -> list[Request]:
     found = []
     for rows, length, sides in ((4, 6, "right"), (3, 5, "left"), (5, 5, "both"), (1, 4, "both"), (3, 4, "none")):
         mask = _mask(draw, rows, length, sides)
-        found += [request(last_token_index, mask), request(last_token_index, attention_mask=mask.long())]
+        found += [example(last_token_index, mask), example(last_token_index, attention_mask=mask.long())]
     long = torch.arange(300) < torch.tensor([[300], [2], [299]])
-    return [*found, request(last_token_index, long.to(torch.uint8))]
+    return [*found, example(last_token_index, long.to(torch.uint8))]
 
 
 def _of_forward(draw: torch.Generator) -> list[Request]:
@@ -58,7 +57,7 @@ def _of_forward(draw: torch.Generator) -> list[Request]:
         # A frozen backbone has no gradient, and leaves the head its own.
         learning = ("weight", "bias") if rows == 5 else ("table", "places", "weight", "bias")
         found.append(
-            request(
+            example(
                 score,
                 input_ids=torch.randint(0, 7, (rows, length), generator=draw),
                 attention_mask=_mask(draw, rows, length, sides),
@@ -71,7 +70,7 @@ def _of_forward(draw: torch.Generator) -> list[Request]:
                 grad_weights=normal_from(draw, rows),
             )
         )
-    return [*found, request(score, **_long_in_bfloat16())]
+    return [*found, example(score, **_long_in_bfloat16())]
 
 
 def _long_in_bfloat16() -> dict[str, Tensor]:
@@ -91,19 +90,19 @@ def _of_pairwise_loss(draw: torch.Generator) -> list[Request]:
     for count in (4, 1, 7):
         scores = normal_from(draw, count), normal_from(draw, count)
         found += [
-            request(pairwise_loss, *scores, grad_of=both),
-            request(pairwise_loss, *scores, normal_from(draw, count).abs(), grad_of=both),
+            example(pairwise_loss, *scores, grad_of=both),
+            example(pairwise_loss, *scores, normal_from(draw, count).abs(), grad_of=both),
         ]
     far = torch.tensor([-900.0, 900.0, 1.0], dtype=torch.float64)
-    found.append(request(pairwise_loss, chosen=far, rejected=torch.zeros_like(far), margin=None, grad_of=both))
-    found.append(request(pairwise_loss, far.float() / 4, torch.zeros(3)))
+    found.append(example(pairwise_loss, chosen=far, rejected=torch.zeros_like(far), margin=None, grad_of=both))
+    found.append(example(pairwise_loss, far.float() / 4, torch.zeros(3)))
     return found
 
 
 def _of_ranking_loss(draw: torch.Generator) -> list[Request]:
     shapes = ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5))
-    found = [request(ranking_loss, normal_from(draw, *shape), grad_of="scores") for shape in shapes]
-    return [*found, request(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores")]
+    found = [example(ranking_loss, normal_from(draw, *shape), grad_of="scores") for shape in shapes]
+    return [*found, example(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores")]
 
 
 def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
@@ -114,12 +113,12 @@ def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
         if garbage:
             scores = scores.masked_fill(((ids == pad).all(dim=0)), math.nan)
         found.append(
-            request(token_pairwise_loss, *scores, *ids, pad_token_id=pad, grad_of=("chosen_scores", "rejected_scores"))
+            example(token_pairwise_loss, *scores, *ids, pad_token_id=pad, grad_of=("chosen_scores", "rejected_scores"))
         )
     # Columns, numbers of tokens and ids that neither bfloat16 nor float16 can tell apart.
     ids = 50_000 + torch.cat([torch.ones(2, 2, 2098, dtype=torch.int64), _two_texts(draw, 2, 7, 9)], dim=2)
     scores = normal_from(draw, *ids.shape).float()
-    return [*found, request(token_pairwise_loss, *scores, *ids, pad_token_id=50_009)]
+    return [*found, example(token_pairwise_loss, *scores, *ids, pad_token_id=50_009)]
 
 
 def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
@@ -127,11 +126,11 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
     for count in (9, 16, 1):
         chosen, rejected = normal_from(draw, count), normal_from(draw, count)
         chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
-        found.append(request(preference_accuracy, chosen, rejected))
+        found.append(example(preference_accuracy, chosen, rejected))
     # Scores are not probabilities, which round to 1 far above 0.
     levels = torch.tensor([-3.0, 40.0]).repeat(6)
     chosen, rejected = normal_from(draw, 12) + levels, normal_from(draw, 12) + levels
-    return [*found, request(preference_accuracy, chosen=chosen, rejected=rejected)]
+    return [*found, example(preference_accuracy, chosen=chosen, rejected=rejected)]
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Request]:
@@ -140,7 +139,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
     equal = {"features": torch.full((3, 1), 0.1, dtype=torch.float64), "sizes": (2, 1), "bias": torch.zeros(1).double()}
     equal |= {"weight": torch.ones(1, 1).double()}
     found = [
-        request(
+        example(
             scenario("calibrate_model", of=calibrate),
             features=normal_from(draw, sum(sizes), size),
             sizes=sizes,
@@ -156,7 +155,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
             ((3, 1), 2, 1e-13, 0.0, "none"),
         )
     ]
-    return [*found, request(scenario("calibrate_model", of=calibrate), **equal)]
+    return [*found, example(scenario("calibrate_model", of=calibrate), **equal)]
 
 
 def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
@@ -169,7 +168,7 @@ def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
         mask = torch.stack([_mask(draw, 8, 3, "right"), _mask(draw, 8, 3, "right")])
         ids[:, :, 0] = torch.randperm(16, generator=draw).reshape(2, 8)
         found.append(
-            request(
+            example(
                 train,
                 table=normal_from(draw, 21, 2),
                 weight=normal_from(draw, 1, 2),
@@ -185,8 +184,8 @@ def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
             )
         )
     found += [
-        request(watch, pairs=12, epochs=2, batch_size=5, learning_rate=0.5, seconds=20.0),
-        request(
+        example(watch, pairs=12, epochs=2, batch_size=5, learning_rate=0.5, seconds=20.0),
+        example(
             scenario("train_with_seeds", of=train_reward_model), pairs=12, batch_size=5, seeds=(0, 3, 6), seconds=20.0
         ),
     ]

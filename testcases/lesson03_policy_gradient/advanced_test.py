@@ -7,9 +7,14 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import (
+    assert_equal,
+    assert_equals_reference,
+    named,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 from tutorial.lesson04_gae import compute_response_gae
 
@@ -140,7 +145,7 @@ def test_reinforce_loss_of_a_very_unlikely_token():
     assert_equal(grads, log_probs=[[-0.75, -1.5]])
 
 
-@named_cases(
+@named(
     "rewards, gamma",
     {"where-gamma-is-0": ([[1.0, 2.0, 4.0]], 0.0), "where-each-row-has-one-token": ([[1.0], [2.0]], 0.5)},
 )
@@ -160,7 +165,7 @@ def test_reinforce_loss_lets_no_nan_into_the_gradient():
     assert_equal(grads, log_probs=[[-3.0, 0.0]], weights=None)
 
 
-@named_cases(
+@named(
     "rewards, mask, gamma, to_go",
     {
         # from the end: 4; 1 + 0.5 * 4 = 3
@@ -191,7 +196,7 @@ def test_rewards_to_go_with_gaps_and_nan(rewards, mask, gamma, to_go):
     assert_equal(rewards_to_go(rewards, mask, gamma), to_go)
 
 
-@named_cases(
+@named(
     "log_probs, weights, mask, loss, slope",
     {
         # (3 + 12 + 36) / 3 = 17: each token counts once, wherever it stands

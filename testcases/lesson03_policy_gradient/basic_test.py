@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 ROWS = torch.arange(6) < torch.tensor([[5], [3], [1], [4]])
@@ -14,7 +12,7 @@ ROWS = torch.arange(6) < torch.tensor([[5], [3], [1], [4]])
 
 
 # G[t] = rewards[t] + gamma * G[t + 1] over the real tokens. Under a False mask stands a number that is no reward.
-@named_cases(
+@named(
     "rewards, mask, gamma, to_go",
     {
         # 4; 2 + 0.5 * 4 = 4; 1 + 0.5 * 4 = 3
@@ -46,7 +44,7 @@ def test_rewards_to_go_by_hand(rewards, mask, gamma, to_go):
 
 
 # Fewer rows than tokens; the rows end at different places.
-@named_cases(
+@named(
     "rewards, mask, gamma, to_go",
     {
         # Fewer rows than tokens; the rows end at different places.
@@ -72,7 +70,7 @@ def test_rewards_to_go_gradient():
 
 
 # baseline[i] = mean of the other scores of its own row
-@named_cases(
+@named(
     "scores, baseline",
     {
         # (2 + 6) / 2, (1 + 6) / 2, (1 + 2) / 2
@@ -99,7 +97,7 @@ def test_leave_one_out_baseline_by_hand(scores, baseline):
     assert_equal(leave_one_out_baseline(scores), baseline)
 
 
-@named_cases(
+@named(
     "weights, gradient",
     {
         "the-first-looks-at-the-second-and-third": ([[1.0, 0.0, 0.0]], [[0.0, 0.5, 0.5]]),
@@ -116,7 +114,7 @@ def test_leave_one_out_baseline_gradient(weights, gradient):
 
 
 # loss = -(sum of weights * log_probs over the real tokens) / (their number); slope = -weights / (their number)
-@named_cases(
+@named(
     "log_probs, weights, mask, loss, slope",
     {
         "descending-makes-a-good-token-more-likely": ([[-2.0]], [[3.0]], [[True]], 6.0, [[-3.0]]),

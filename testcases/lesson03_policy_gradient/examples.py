@@ -6,7 +6,7 @@ import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 
@@ -22,36 +22,36 @@ def examples(seed: int) -> list[Request]:
         gamma = 0.5 + 0.4 * float(torch.rand((), generator=draw))
         slopes = normal_from(draw, rows, steps)
         found += [
-            request(rewards_to_go, rewards, mask, gamma, grad_of="rewards"),
-            request(rewards_to_go, rewards, mask, gamma / 2, grad_of="rewards", grad_weights=slopes),
-            request(rewards_to_go, rewards=rewards, mask=mask, grad_of="rewards"),
-            request(reinforce_loss, log_probs, weights, mask, grad_of=("log_probs", "weights")),
-            request(reinforce_loss, log_probs=log_probs - 2, weights=weights + 3, mask=mask, grad_of="log_probs"),
+            example(rewards_to_go, rewards, mask, gamma, grad_of="rewards"),
+            example(rewards_to_go, rewards, mask, gamma / 2, grad_of="rewards", grad_weights=slopes),
+            example(rewards_to_go, rewards=rewards, mask=mask, grad_of="rewards"),
+            example(reinforce_loss, log_probs, weights, mask, grad_of=("log_probs", "weights")),
+            example(reinforce_loss, log_probs=log_probs - 2, weights=weights + 3, mask=mask, grad_of="log_probs"),
         ]
     # NaN in one of the two only.
     mask, log_probs, weights = ragged_from(draw, 3, 5), normal_from(draw, 3, 5), normal_from(draw, 3, 5)
     for pair in ((log_probs.masked_fill(~mask, math.nan), weights), (log_probs, weights.masked_fill(~mask, math.nan))):
-        found.append(request(reinforce_loss, *pair, mask, grad_of=("log_probs", "weights")))
+        found.append(example(reinforce_loss, *pair, mask, grad_of=("log_probs", "weights")))
     full = torch.ones(3, 5, dtype=torch.bool)
     found += [
-        request(rewards_to_go, weights, full, 0.8, grad_of="rewards"),
-        request(reinforce_loss, log_probs, weights, full, grad_of=("log_probs", "weights")),
-        request(rewards_to_go, weights.float(), mask, 0.8),
-        request(reinforce_loss, log_probs.float(), weights.float(), mask),
+        example(rewards_to_go, weights, full, 0.8, grad_of="rewards"),
+        example(reinforce_loss, log_probs, weights, full, grad_of=("log_probs", "weights")),
+        example(rewards_to_go, weights.float(), mask, 0.8),
+        example(reinforce_loss, log_probs.float(), weights.float(), mask),
     ]
     for prompts, responses in ((3, 5), (4, 4), (1, 3), (5, 2)):
         scores, slopes = normal_from(draw, prompts, responses), normal_from(draw, prompts, responses)
         found += [
-            request(leave_one_out_baseline, scores, grad_of="scores", grad_weights=slopes),
-            request(leave_one_out_baseline, scores=4 + scores.float()),
+            example(leave_one_out_baseline, scores, grad_of="scores", grad_weights=slopes),
+            example(leave_one_out_baseline, scores=4 + scores.float()),
         ]
     # Plain ones: padding on the right, finite numbers in it.
     for rows, steps in ((3, 5), (4, 6)):
         mask = ragged_from(draw, rows, steps, gap=False)
         rewards, log_probs, weights = (normal_from(draw, rows, steps) for _ in range(3))
         found += [
-            request(rewards_to_go, rewards, mask, 0.7, grad_of="rewards"),
-            request(rewards_to_go, rewards=rewards, mask=mask, grad_of="rewards"),
-            request(reinforce_loss, log_probs - 1, weights, mask, grad_of="log_probs"),
+            example(rewards_to_go, rewards, mask, 0.7, grad_of="rewards"),
+            example(rewards_to_go, rewards=rewards, mask=mask, grad_of="rewards"),
+            example(reinforce_loss, log_probs - 1, weights, mask, grad_of="log_probs"),
         ]
     return found

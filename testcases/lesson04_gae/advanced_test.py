@@ -7,9 +7,14 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import (
+    assert_equal,
+    assert_equals_reference,
+    named,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
@@ -63,7 +68,7 @@ def test_compute_gae_is_the_average_of_all_n_step_advantages(gamma, lam):
     assert_equal(compute_gae(rewards, values, dones, gamma, lam), advantages=mix, returns=mix + values[:, :-1])
 
 
-@named_cases("lam, n", {"lam-0": (0.0, 1), "lam-1": (1.0, 50)})
+@named("lam, n", {"lam-0": (0.0, 1), "lam-1": (1.0, 50)})
 def test_compute_gae_at_lam_0_and_1(lam, n):
     rewards, values, dones = normal(3, 8), normal(3, 9, seed=2), normal(3, 8, seed=3) > 1
     advantages = reference(n_step_advantages, rewards, values, dones, n, 0.9)
@@ -120,7 +125,7 @@ def test_compute_response_gae_of_a_row_is_that_of_its_real_tokens(gamma, lam):
 
 
 @BOTH
-@named_cases("garbage", {"nan": math.nan, "infinite": math.inf, "large": 1e30})
+@named("garbage", {"nan": math.nan, "infinite": math.inf, "large": 1e30})
 def test_compute_response_gae_lets_no_nan_into_the_gradient(part, garbage):
     rewards, values, mask = ragged()
     rewards, values = rewards.masked_fill(~mask, garbage), values.masked_fill(~mask, garbage)
@@ -198,7 +203,7 @@ def test_compute_response_gae_counts_every_token_of_a_long_response():
     assert_equal(answer, advantages=[[0.0, *LEFT]], returns=[[0.0, *LEFT]])
 
 
-@named_cases("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
+@named("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
 def test_td_errors_ignores_the_value_behind_a_done(behind):
     # 0 * inf is NaN: the value behind the end has to be selected away, not multiplied by 0.
     answer, grads = value_and_gradients(td_errors, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, wrt="rewards")
@@ -206,7 +211,7 @@ def test_td_errors_ignores_the_value_behind_a_done(behind):
     assert_equal(grads, rewards=[1.0, 1.0])
 
 
-@named_cases("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
+@named("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
 def test_gae_ends_ignores_the_value_behind_an_end(behind):
     answer, grads = value_and_gradients(
         gae_ends, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, wrt="rewards", of="lam_1"
@@ -231,7 +236,7 @@ def test_compute_response_gae_is_built_on_compute_gae():
     )
 
 
-@named_cases(
+@named(
     "rewards, values, mask, gamma, lam, advantages, returns",
     {
         # gamma lam = 0.25: delta -2, 2; A -1.5, 2

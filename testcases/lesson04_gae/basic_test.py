@@ -2,15 +2,14 @@
 
 import pytest
 
-from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario, value_and_gradients
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 BOTH = ("rewards", "values")
 
 
 # delta[t] = rewards[t] + gamma * values[t + 1] * (1 - dones[t]) - values[t]
-@named_cases(
+@named(
     "rewards, values, dones, gamma, deltas",
     {
         # 1 + 0.5 * 4 - 2 = 1; 3 + 0.5 * 8 - 4 = 3
@@ -40,16 +39,14 @@ def test_td_errors_gradient():
     assert_equal(grads, rewards=[1.0, 1.0, 1.0], values=[-1.0, -0.5, -1.0, 0.5])
 
 
-@named_cases(
-    "dones", {"bool": [[False, True], [False, False]], "float": [[0.0, 1.0], [0.0, 0.0]], "int": [[0, 1], [0, 0]]}
-)
+@named("dones", {"bool": [[False, True], [False, False]], "float": [[0.0, 1.0], [0.0, 0.0]], "int": [[0, 1], [0, 0]]})
 def test_td_errors_keeps_rows_apart_and_takes_any_dones(dones):
     answer = td_errors([[1.0, 3.0], [0.0, 2.0]], [[2.0, 4.0, 8.0], [1.0, 2.0, 4.0]], dones, 0.5)
     assert_equal(answer, [[1.0, -1.0], [0.0, 2.0]])
 
 
 # rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5. What follows: 4 + 4 = 8; 2 + 4 = 6; 1 + 3 = 4
-@named_cases(
+@named(
     "rewards, values, dones, gamma, lam_0, lam_1",
     {
         "one-reward-or-all": ([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0, 0, 0], 0.5, [1.0, 1.5, 5.0], [3.0, 4.0, 5.0]),
@@ -76,7 +73,7 @@ def test_gae_ends_by_hand(rewards, values, dones, gamma, lam_0, lam_1):
     assert_equal(gae_ends(rewards, values, dones, gamma), lam_0=lam_0, lam_1=lam_1)
 
 
-@named_cases(
+@named(
     "part, rewards, values",
     {
         "lam-0": ("lam_0", [1.0, 1.0, 1.0], [-1.0, -0.5, -0.5, 0.5]),
@@ -105,7 +102,7 @@ def test_gae_ends_comes_before_what_lies_between():
 
 
 # rewards 1, 2, 4; values 1, 2, 3, 8; gamma 0.5: deltas 1 + 1 - 1 = 1, 2 + 1.5 - 2 = 1.5, 4 + 4 - 3 = 5
-@named_cases(
+@named(
     "n, dones, advantages",
     {
         "n-1-is-the-td-error": (1, [0.0, 0.0, 0.0], [1.0, 1.5, 5.0]),
@@ -126,7 +123,7 @@ def test_n_step_advantages_by_hand(n, dones, advantages):
 
 
 # A reward of 1 at each step, gamma 1, and a critic that expects nothing: the rewards that are left, n of them at most.
-@named_cases("steps, n", {"10-of-12": (12, 10), "100-of-130": (130, 100), "all-of-130": (130, 1000)})
+@named("steps, n", {"10-of-12": (12, 10), "100-of-130": (130, 100), "all-of-130": (130, 1000)})
 def test_n_step_advantages_counts_n_steps_in_a_long_episode(steps, n):
     answer = n_step_advantages([1.0] * steps, [0.0] * (steps + 1), [False] * steps, n, 1.0)
     assert_equal(answer, [float(min(n, steps - t)) for t in range(steps)])
@@ -154,7 +151,7 @@ def test_n_step_advantages_keeps_rows_apart():
 
 # rewards 1, 1, 1; values 2, 4, 8, 16; gamma 0.5, lam 0.5: gamma * lam = 0.25. Without done each delta is 1:
 # 1 + 2 - 2 = 1; 1 + 4 - 4 = 1; 1 + 8 - 8 = 1
-@named_cases(
+@named(
     "rewards, values, dones, gamma, lam, advantages, returns",
     {
         # 1 + 0.25 = 1.25; 1 + 0.25 * 1.25 = 1.3125
@@ -242,7 +239,7 @@ def test_compute_gae_where_gamma_and_lam_differ():
 
 
 # Tells four treatments of `dones` apart.
-@named_cases(
+@named(
     "rewards, values, dones, gamma, lam, advantages, returns",
     {
         # Tells four treatments of `dones` apart. deltas 0.95, 0.5, 0.95, 0.95; 0.95 + 0.72 * 0.5 = 1.31; 0.95 + 0.72
@@ -264,7 +261,7 @@ def test_compute_gae_across_two_episodes(rewards, values, dones, gamma, lam, adv
     assert_equal(answer, advantages=advantages, returns=returns)
 
 
-@named_cases(
+@named(
     "rewards, values, dones, gamma, lam, advantages, returns",
     {
         # gamma lam = 0.25: delta 1, -3, 1; A 0.25, -3, 1 | delta 0, 0, 1; A 0.0625, 0.25, 1
@@ -300,7 +297,7 @@ def test_compute_gae_returns_gradient():
 
 
 # gamma 0.5, lam 0.5
-@named_cases(
+@named(
     "rewards, values, mask, gamma, lam, advantages, returns",
     {
         # The episode ends after the last token: delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 2/4 =
@@ -336,7 +333,7 @@ def test_compute_response_gae_by_hand(rewards, values, mask, gamma, lam, advanta
     assert_equal(answer, advantages=advantages, returns=returns)
 
 
-@named_cases(
+@named(
     "rewards, values, mask, gamma, lam, advantages, returns",
     {
         # delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 0.5 * 0.8 * 2 = -1.2
@@ -356,7 +353,7 @@ def test_compute_response_gae_where_gamma_and_lam_differ(rewards, values, mask, 
     assert_equal(answer, advantages=advantages, returns=returns)
 
 
-@named_cases(
+@named(
     "rewards, values, mask, gamma, lam, advantages, returns",
     {
         # DeepSpeed-Chat's recursion over all columns gives [5.7, 6.0] here: the 100 stands behind the end
@@ -376,7 +373,7 @@ def test_compute_response_gae_ignores_the_critic_on_padding(rewards, values, mas
     assert_equal(answer, advantages=advantages, returns=returns)
 
 
-@named_cases(
+@named(
     "rewards, values, mask, gamma, lam, advantages, returns",
     {
         # gamma lam = 0.25: delta -2, 2; A -1.5, 2 | delta 0, 0, 1; A 0.0625, 0.25, 1

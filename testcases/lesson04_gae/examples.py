@@ -7,8 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
@@ -22,48 +21,48 @@ def examples(seed: int) -> list[Request]:
         rewards, values, dones = _episodes(draw, shape)
         gamma, lam = _fraction(draw), _fraction(draw)
         found += [
-            request(td_errors, rewards, values, dones, gamma, grad_of=GRADIENTS),
-            request(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_0"),
-            request(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_1"),
-            *(request(n_step_advantages, rewards, values, dones, n, gamma, grad_of=GRADIENTS) for n in (2, 3, 50)),
-            request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="advantages"),
-            request(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="returns"),
+            example(td_errors, rewards, values, dones, gamma, grad_of=GRADIENTS),
+            example(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_0"),
+            example(gae_ends, rewards, values, dones, gamma, grad_of=GRADIENTS, grad_through="lam_1"),
+            *(example(n_step_advantages, rewards, values, dones, n, gamma, grad_of=GRADIENTS) for n in (2, 3, 50)),
+            example(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="advantages"),
+            example(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="returns"),
         ]
     rewards, values, dones = _episodes(draw, (3, 6))
-    found.append(request(scenario("ends_alone", of=gae_ends), rewards, values, dones, 0.7))
+    found.append(example(scenario("ends_alone", of=gae_ends), rewards, values, dones, 0.7))
     for asked in (td_errors, gae_ends, n_step_advantages, compute_gae):
         extra = {"n": 2} if asked == n_step_advantages else {}
         found += [
-            request(asked, rewards=rewards, values=values, dones=dones, grad_of=GRADIENTS, **extra),
-            request(asked, rewards=rewards, values=values, dones=dones.double(), gamma=0.7, **extra),
-            request(asked, rewards=rewards, values=values, dones=dones.long(), gamma=0.6, **extra),
+            example(asked, rewards=rewards, values=values, dones=dones, grad_of=GRADIENTS, **extra),
+            example(asked, rewards=rewards, values=values, dones=dones.double(), gamma=0.7, **extra),
+            example(asked, rewards=rewards, values=values, dones=dones.long(), gamma=0.6, **extra),
         ]
     # What stands behind the end of the last episode is nobody's value.
     dones, nowhere = dones.index_fill(-1, torch.tensor(-1), True), values.index_fill(-1, torch.tensor(-1), math.nan)
-    found.append(request(td_errors, rewards, nowhere, dones, 0.8, grad_of="rewards"))
-    found.append(request(gae_ends, rewards, nowhere, dones, 0.8, grad_of="rewards", grad_through="lam_1"))
-    found.append(request(compute_gae, rewards, nowhere, dones, 0.8, 0.7, grad_of="rewards", grad_through="returns"))
+    found.append(example(td_errors, rewards, nowhere, dones, 0.8, grad_of="rewards"))
+    found.append(example(gae_ends, rewards, nowhere, dones, 0.8, grad_of="rewards", grad_through="lam_1"))
+    found.append(example(compute_gae, rewards, nowhere, dones, 0.8, 0.7, grad_of="rewards", grad_through="returns"))
     for rows, steps, garbage in ((4, 7, True), (3, 3, False), (2, 5, True)):
         rewards, values, mask = _responses(draw, rows, steps, garbage)
         gamma, lam = _fraction(draw), _fraction(draw)
         for part in ("advantages", "returns"):
             options = {"grad_of": GRADIENTS, "grad_through": part}
-            found.append(request(compute_response_gae, rewards, values, mask, gamma, lam, **options))
-        found.append(request(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
+            found.append(example(compute_response_gae, rewards, values, mask, gamma, lam, **options))
+        found.append(example(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
     through = scenario("through_compute_gae", of=compute_response_gae)
-    found.append(request(through, rewards, values, mask, gamma, lam))
+    found.append(example(through, rewards, values, mask, gamma, lam))
     # What comes is what was expected: the advantage is 0.
-    found.append(request(compute_response_gae, values[:, -1:], values[:, -1:], mask[:, -1:], 0.5, 0.5))
+    found.append(example(compute_response_gae, values[:, -1:], values[:, -1:], mask[:, -1:], 0.5, 0.5))
     # More steps than in any table, in one episode.
     rewards, values, dones = _episodes(draw, (2, 12))
-    found.append(request(n_step_advantages, rewards, values, torch.zeros_like(dones), 10, 0.9, grad_of=GRADIENTS))
+    found.append(example(n_step_advantages, rewards, values, torch.zeros_like(dones), 10, 0.9, grad_of=GRADIENTS))
     # Plain ones: padding on the right, finite numbers in it.
     for rows, steps in ((4, 7), (3, 5)):
         rewards, values, mask = _responses(draw, rows, steps, garbage=False, gap=False)
         gamma, lam = _fraction(draw), _fraction(draw)
         options = {"grad_of": GRADIENTS, "grad_through": "returns"}
-        found.append(request(compute_response_gae, rewards, values, mask, gamma, lam, **options))
-        found.append(request(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
+        found.append(example(compute_response_gae, rewards, values, mask, gamma, lam, **options))
+        found.append(example(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
     return found
 
 

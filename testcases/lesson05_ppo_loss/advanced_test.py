@@ -11,10 +11,10 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_no_gradient,
+    named,
+    reference,
     value_and_gradients,
 )
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
 from testcases.lesson05_ppo_loss.terms import critic_terms, mean, policy_terms, slow_ppo_loss, slow_value_loss, triples
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
@@ -121,7 +121,7 @@ def real_and_padded(terms: tuple[Tensor, Tensor, Tensor], garbage: float) -> tup
     return spread, mask
 
 
-GARBAGE = named_cases("garbage", {"nan": math.nan, "infinite": math.inf, "huge": -1e30, "zero": 0.0})
+GARBAGE = named("garbage", {"nan": math.nan, "infinite": math.inf, "huge": -1e30, "zero": 0.0})
 
 
 @GARBAGE
@@ -259,7 +259,7 @@ def at(*ratios: float) -> list[float]:
     return [math.log(ratio) - 1 for ratio in ratios]
 
 
-PADDING = named_cases("garbage", {"nan": NAN, "infinite": INF, "minus-infinite": -INF, "large": 1e4})
+PADDING = named("garbage", {"nan": NAN, "infinite": INF, "minus-infinite": -INF, "large": 1e4})
 
 
 def padded(ratios, advantages, garbage):
@@ -271,7 +271,7 @@ def padded(ratios, advantages, garbage):
 
 # Ratios e^(1/2) and e^(-1/2) of tokens whose probability no float holds: exp(-110) in float32 and exp(-1000) in float64
 # are 0, and their quotient is NaN. The difference of the logarithms is exact.
-UNLIKELY = named_cases(
+UNLIKELY = named(
     "dtype, level",
     {
         "e-48-in-float32": (torch.float32, -110.0),

@@ -6,9 +6,14 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import (
+    assert_equal,
+    assert_equals_reference,
+    named,
+    reference,
+    scenario,
+    value_and_gradients,
+)
 from testcases.lesson05_ppo_loss.terms import (
     SHAPES,
     critic_terms,
@@ -44,7 +49,7 @@ def at(*ratios: float) -> list[float]:
 
 
 # clip_epsilon 0.25: the interval is 0.75 to 1.25. slope: d objective / d ratio.
-@named_cases(
+@named(
     "ratio, advantage, objective, slope",
     {
         "good-and-below-the-interval": (0.5, 2.0, 1.0, 2.0),
@@ -65,7 +70,7 @@ def test_clipped_objective_by_hand(ratio, advantage, objective, slope):
     assert_equal(grads, ratio=[slope])
 
 
-@named_cases(
+@named(
     "ratio, advantage, clip_epsilon, objective",
     {
         "inside-a-wider-one": (1.5, 2.0, 0.75, 3.0),
@@ -85,7 +90,7 @@ def test_clipped_objective_comes_before_the_loss():
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.
-@named_cases(
+@named(
     "log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes",
     {
         # the terms are -1; their mean is -1
@@ -168,7 +173,7 @@ def test_compute_ppo_loss_is_a_mean_over_tokens():
 
 
 # The vector of known mistakes: old value 1, clip_epsilon 0.2. slope: d loss / d values.
-@named_cases(
+@named(
     "values, old_values, returns, clip_epsilon, loss, slopes",
     {
         # clipped 1.2: 1/2 max(0.25, 0.64). It moved far enough for now: no slope.
@@ -205,7 +210,7 @@ def test_compute_value_loss_is_a_mean_over_tokens():
     assert_equal(grads, values=[[0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
 
 
-@named_cases(
+@named(
     "policy_loss, value_loss, entropy, value_coef, entropy_coef, loss",
     {
         # 2 + 0.5 * 4 - 0.25 * 8
@@ -231,7 +236,7 @@ def test_combine_losses_gradient():
 
 
 # approx_kl is the mean of ratio - 1 - log(ratio): 0 at ratio 1, 1 - log 2 at 2, log 2 - 1/2 at 1/2
-@named_cases(
+@named(
     "ratios, advantages, clip_epsilon, expected",
     {
         "nothing-moved": (
@@ -299,7 +304,7 @@ def test_ppo_statistics_count_tokens_not_rows():
 
 
 # slope: d loss / d log_probs = -ratio * advantage + beta * (ratio - 1)
-@named_cases(
+@named(
     "ratio, advantage, beta, loss, slope",
     {
         "at-ratio-1-the-penalty-is-0-and-so-is-its-slope": (1.0, 2.0, 4.0, -2.0, -2.0),
@@ -330,7 +335,7 @@ def test_compute_kl_penalty_loss_is_a_mean_over_tokens():
 
 
 # target_kl 3: the bounds are 4.5 and 2, both inside
-@named_cases(
+@named(
     "beta, kl, target_kl, after",
     {
         "too-far-doubles-beta": (0.75, 4.5078125, 3.0, 1.5),

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,
@@ -38,24 +37,24 @@ def examples(seed: int) -> list[Request]:
         values = [_filled(one, mask, garbage) for one in _values(draw, shape)]
         clip_epsilon, beta = _between(draw, 0.25, 0.6), _between(draw, 0.3, 2.0)
         found += [
-            request(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=POLICY),
-            request(compute_value_loss, *values, clip_epsilon, mask, grad_of=VALUE),
-            request(ppo_statistics, *terms, clip_epsilon, mask),
-            request(compute_kl_penalty_loss, *terms, beta, mask, grad_of=POLICY),
+            example(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=POLICY),
+            example(compute_value_loss, *values, clip_epsilon, mask, grad_of=VALUE),
+            example(ppo_statistics, *terms, clip_epsilon, mask),
+            example(compute_kl_penalty_loss, *terms, beta, mask, grad_of=POLICY),
         ]
     # One bad token became several times as likely, one has no advantage; then a ratio of 1, at the bound itself.
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
-    found.append(request(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
-    found.append(request(ppo_statistics, [-1.0, -1.0], [-1.0, -1.5], [1.0, 0.5], 1e-20))
+    found.append(example(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
+    found.append(example(ppo_statistics, [-1.0, -1.0], [-1.0, -1.5], [1.0, 0.5], 1e-20))
     # Tokens whose probability is 0 in their float: 0 / 0 in code that leaves the logarithms.
     for dtype, level in ((torch.float32, -110.0), (torch.float64, -1000.0)):
         terms = [term.to(dtype) for term in _policy_terms(draw, (2, 4))]
         tail = [terms[0] + level, terms[1] + level, terms[2]]
-        found.append(request(compute_ppo_loss, *tail, 0.3, grad_of="log_probs"))
-        found.append(request(ppo_statistics, *tail, 0.3))
-        found.append(request(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
+        found.append(example(compute_ppo_loss, *tail, 0.3, grad_of="log_probs"))
+        found.append(example(ppo_statistics, *tail, 0.3))
+        found.append(example(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
     # float32 has no number for this ratio.
-    found.append(request(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
+    found.append(example(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
     return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw) + _plain(draw)
 
 
@@ -65,10 +64,10 @@ def _plain(draw: torch.Generator) -> list[Request]:
     terms = [_filled(one, mask, 9.0) for one in _policy_terms(draw, (3, 7))]
     values = [_filled(one, mask, 9.0) for one in _values(draw, (3, 7))]
     return [
-        request(compute_ppo_loss, *terms, 0.4, mask, grad_of="log_probs"),
-        request(compute_value_loss, *values, 0.5, mask, grad_of="values"),
-        request(ppo_statistics, *terms, 0.4, mask),
-        request(compute_kl_penalty_loss, *terms, 0.8, mask, grad_of="log_probs"),
+        example(compute_ppo_loss, *terms, 0.4, mask, grad_of="log_probs"),
+        example(compute_value_loss, *values, 0.5, mask, grad_of="values"),
+        example(ppo_statistics, *terms, 0.4, mask),
+        example(compute_kl_penalty_loss, *terms, 0.8, mask, grad_of="log_probs"),
     ]
 
 
@@ -77,9 +76,9 @@ def _objectives(draw: torch.Generator) -> list[Request]:
     found = []
     for shape in ((8,), (3, 4), (2, 2, 3)):
         ratio, advantages = normal_from(draw, *shape).exp(), normal_from(draw, *shape)
-        found.append(request(clipped_objective, ratio, advantages, _between(draw, 0.25, 0.6), grad_of="ratio"))
-    found.append(request(clipped_objective, ratio=ratio, advantages=advantages, grad_of="ratio"))
-    found.append(request(scenario("objective_alone", of=clipped_objective), ratio, advantages, 0.3))
+        found.append(example(clipped_objective, ratio, advantages, _between(draw, 0.25, 0.6), grad_of="ratio"))
+    found.append(example(clipped_objective, ratio=ratio, advantages=advantages, grad_of="ratio"))
+    found.append(example(scenario("objective_alone", of=clipped_objective), ratio, advantages, 0.3))
     return found
 
 
@@ -87,10 +86,10 @@ def _at_the_defaults(draw: torch.Generator) -> list[Request]:
     terms = dict(zip(POLICY, _policy_terms(draw, (2, 2, 4)), strict=True))
     values = dict(zip(VALUE, _values(draw, (2, 2, 4)), strict=True))
     return [
-        request(compute_ppo_loss, **terms, grad_of="log_probs"),
-        request(compute_value_loss, **values, grad_of="values"),
-        request(ppo_statistics, **terms),
-        request(compute_kl_penalty_loss, **terms, beta=0.7, grad_of="log_probs"),
+        example(compute_ppo_loss, **terms, grad_of="log_probs"),
+        example(compute_value_loss, **values, grad_of="values"),
+        example(ppo_statistics, **terms),
+        example(compute_kl_penalty_loss, **terms, beta=0.7, grad_of="log_probs"),
     ]
 
 
@@ -100,14 +99,14 @@ def _of_numbers(draw: torch.Generator) -> list[Request]:
     for _ in range(3):
         scalars = {name: normal_from(draw) for name in ("policy_loss", "value_loss", "entropy")}
         coefficients = {"value_coef": _between(draw, 0.2, 3.0), "entropy_coef": _between(draw, 0.2, 3.0)}
-        found.append(request(combine_losses, *scalars.values(), *coefficients.values(), grad_of=tuple(scalars)))
-    found.append(request(combine_losses, **scalars, grad_of=tuple(scalars)))
+        found.append(example(combine_losses, *scalars.values(), *coefficients.values(), grad_of=tuple(scalars)))
+    found.append(example(combine_losses, **scalars, grad_of=tuple(scalars)))
     for share in (0.1, 0.6, 0.7, 0.9, 1.1, 1.4, 1.6, 3.0):
         target = _between(draw, 0.5, 2.0)
-        found.append(request(update_beta, _between(draw, 0.5, 2.0), share * target, target))
-    found.append(request(update_beta, 3, 1, 4))
+        found.append(example(update_beta, _between(draw, 0.5, 2.0), share * target, target))
+    found.append(example(update_beta, 3, 1, 4))
     # At the bounds themselves, in numbers that float64 holds exactly.
-    return found + [request(update_beta, _between(draw, 0.5, 2.0), kl, 3.0) for kl in (2.0, 4.5)]
+    return found + [example(update_beta, _between(draw, 0.5, 2.0), kl, 3.0) for kl in (2.0, 4.5)]
 
 
 def _between(draw: torch.Generator, low: float, high: float) -> float:

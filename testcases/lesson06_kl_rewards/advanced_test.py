@@ -11,10 +11,10 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_no_gradient,
+    named,
     scenario,
     value_and_gradients,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -168,7 +168,7 @@ def test_nonnegative_kl_keeps_its_digits():
     assert_equal(nonnegative_kl(**pair), torch.tensor([math.expm1(1 + step / 2) - 1 - step / 2]))
 
 
-@named_cases("dtype", {"float32": torch.float32, "float64": torch.float64})
+@named("dtype", {"float32": torch.float32, "float64": torch.float64})
 def test_nonnegative_kl_does_not_overflow(dtype):
     log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
     answer, grads = value_and_gradients(nonnegative_kl, log_probs, ref_log_probs, wrt="log_probs")
@@ -183,7 +183,7 @@ def test_estimate_kl_of_close_models_in_float32():
     assert_equal(answer, torch.tensor([1.0]))
 
 
-@named_cases("dtype", {"bfloat16": torch.bfloat16, "float16": torch.float16})
+@named("dtype", {"bfloat16": torch.bfloat16, "float16": torch.float16})
 def test_estimate_kl_subtracts_in_float32(dtype):
     # -1 - step and -step / 2: the difference, -1 - step / 2, has one digit more than the dtype holds.
     step = torch.finfo(dtype).eps
@@ -193,7 +193,7 @@ def test_estimate_kl_subtracts_in_float32(dtype):
 
 
 # exp(200) is infinite in float32. Capped at 20: exp(20) - 1 - 200; the slope is that of r alone.
-@named_cases("dtype", {"float32": torch.float32, "float64": torch.float64})
+@named("dtype", {"float32": torch.float32, "float64": torch.float64})
 def test_estimate_kl_does_not_overflow(dtype):
     log_probs, ref_log_probs = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
     answer, grads = value_and_gradients(estimate_kl, log_probs, ref_log_probs, "k3", wrt="log_probs")
@@ -210,14 +210,14 @@ def test_compute_rewards_carries_no_gradient():
     assert_no_gradient(answer)
 
 
-@named_cases("last, penalty", {"where-every-response-has-stopped": (2, 1.5), "where-the-penalty-is-0": (7, 0.0)})
+@named("last, penalty", {"where-every-response-has-stopped": (2, 1.5), "where-the-penalty-is-0": (7, 0.0)})
 def test_penalize_missing_stop_gives_a_new_tensor(last, penalty):
     through = scenario("calls.after_the_answer_is_overwritten", of=penalize_missing_stop)
     given = {"scores": [4.0, 3.0], "responses": [[5, 2], [5, last]], "stop_token_ids": (2,), "penalty": penalty}
     assert_equal(through(exercise="penalize_missing_stop", argument="scores", **given), [4.0, 3.0])
 
 
-@named_cases(
+@named(
     "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
     {
         # the KL estimates are 1, -2, times -0.5; the score, within 2, on the last real token

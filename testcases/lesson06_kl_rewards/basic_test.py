@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario, value_and_gradients
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -21,7 +20,7 @@ EXPECTED_KL = scenario("expected_kl", of=estimate_kl)
 
 
 # The policy says 1/2, the reference 1/4; then 1/8 and 1/2; then both the same.
-@named_cases(
+@named(
     "log_probs, ref_log_probs, kl",
     {
         # r = 0.693147
@@ -57,7 +56,7 @@ def test_nonnegative_kl_comes_before_the_estimators():
 
 
 # r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r
-@named_cases(
+@named(
     "log_probs, ref_log_probs, estimator, kl",
     {
         # The policy says 1/2, the reference 1/4: r = ln 2, exp(-r) = 1/2
@@ -106,7 +105,7 @@ def test_estimate_kl_by_hand(log_probs, ref_log_probs, estimator, kl):
 
 
 # The same two tokens: r = ln 2 and -2 ln 2. Slopes by r: 1; r; 1 - exp(-r)
-@named_cases(
+@named(
     "estimator, slope",
     {
         "k1-the-same-everywhere": ("k1", [1.0, 1.0]),
@@ -123,7 +122,7 @@ def test_estimate_kl_gradient(estimator, slope):
 
 # The policy (1/2, 1/4, 1/8, 1/8) against 1/4 each: r = ln 2 * (1, 0, -1, -1), and KL(policy || reference) is
 # ln 2 * (1/2 - 1/8 - 1/8) = ln 2 / 4. Weighted with the probability of being sampled, the estimates sum to:
-@named_cases(
+@named(
     "estimator, mean",
     {
         "k1-is-unbiased": ("k1", LN2 / 4),
@@ -139,7 +138,7 @@ def test_estimate_kl_over_all_tokens(estimator, mean):
 
 
 # kl_coef 0.5, clip_score 2, k1. Without the score the rewards are -0.5 * (log_probs - ref_log_probs).
-@named_cases(
+@named(
     "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
     {
         # r = 1, -2, 3
@@ -212,7 +211,7 @@ def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef
 
 
 # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
-@named_cases(
+@named(
     "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
     {
         # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
@@ -232,7 +231,7 @@ def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask
 
 
 # r = ln 2, then -2 ln 2; kl_coef 2; score 1
-@named_cases(
+@named(
     "estimator, rewards",
     {
         "k1": ("k1", [[-2 * LN2, 4 * LN2 + 1]]),
@@ -245,7 +244,7 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
     assert_equal(answer, rewards)
 
 
-@named_cases(
+@named(
     "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
     {
         # the KL estimates are 1, -2, times -0; the score, within 2, on the last real token
@@ -257,7 +256,7 @@ def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, 
 
 
 # Tokens 2 and 3 stop, 0 is the padding; the penalty is 1.5
-@named_cases(
+@named(
     "responses, stop_token_ids, scores, penalized",
     {
         "a-stop-in-the-last-column": ([[5, 6, 2]], (2, 3), [4.0], [4.0]),
@@ -297,7 +296,7 @@ def test_penalize_missing_stop_gradient():
 
 
 # error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)
-@named_cases(
+@named(
     "kl_coef, target_kl, horizon, seen, n_steps, coefficients",
     {
         # 60 / 6 - 1 = 9, clipped to 0.2; 0.2 * 256 / 10000 = 0.00512
@@ -338,7 +337,7 @@ def test_estimate_kl_has_the_mean_kl(estimator, seed):
 
 
 # The policy (.5, .3, .15, .05) against .25 each, all four tokens weighted with their probability, by the logits
-@named_cases(
+@named(
     "estimator, mean, slope",
     {
         "k1-as-a-loss-teaches-nothing": ("k1", 0.244174318, [0.0, 0.0, 0.0, 0.0]),

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from, uniform_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -31,31 +30,31 @@ def _estimates(draw: torch.Generator) -> list[Request]:
     for shape in ((3, 5), (4, 4), (6,), (2, 6), (5, 3), (1, 4), (7,), (2, 3, 2)):
         log_probs, ref_log_probs, slopes = _log_probs(draw, *shape), _log_probs(draw, *shape), normal_from(draw, *shape)
         for estimator in ("k1", "k2", "k3"):
-            found.append(request(estimate_kl, log_probs, ref_log_probs, estimator, grad_of=BOTH, grad_weights=slopes))
-        found.append(request(nonnegative_kl, log_probs, ref_log_probs, grad_of=BOTH, grad_weights=slopes))
-    found.append(request(estimate_kl, log_probs=log_probs, ref_log_probs=ref_log_probs, grad_of=BOTH))
+            found.append(example(estimate_kl, log_probs, ref_log_probs, estimator, grad_of=BOTH, grad_weights=slopes))
+        found.append(example(nonnegative_kl, log_probs, ref_log_probs, grad_of=BOTH, grad_weights=slopes))
+    found.append(example(estimate_kl, log_probs=log_probs, ref_log_probs=ref_log_probs, grad_of=BOTH))
     # Of one size the two would have an exact difference, in half precision too.
     small = log_probs / 16
     far = torch.tensor([-1.0, -45.0, -2.0, -1000.0], dtype=torch.float64)
     for estimator in ("k1", "k2", "k3"):
         for dtype in (torch.float32, torch.bfloat16):
-            found.append(request(estimate_kl, small.to(dtype), ref_log_probs.to(dtype), estimator))
-        found.append(request(estimate_kl, far, far.flip(0), estimator, grad_of=BOTH))
+            found.append(example(estimate_kl, small.to(dtype), ref_log_probs.to(dtype), estimator))
+        found.append(example(estimate_kl, far, far.flip(0), estimator, grad_of=BOTH))
         # A probability of 0: 0 / 0 in code that leaves the logarithms.
-        found.append(request(estimate_kl, far - 1000, far - 1000 + normal_from(draw, 4), estimator, grad_of=BOTH))
-    found.append(request(estimate_kl, small.half(), ref_log_probs.half()))
+        found.append(example(estimate_kl, far - 1000, far - 1000 + normal_from(draw, 4), estimator, grad_of=BOTH))
+    found.append(example(estimate_kl, small.half(), ref_log_probs.half()))
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        found.append(request(nonnegative_kl, small.to(dtype), ref_log_probs.to(dtype)))
-    found.append(request(nonnegative_kl, far, far.flip(0), grad_of=BOTH))
-    found.append(request(nonnegative_kl, far - 1000, far - 1000 + normal_from(draw, 4), grad_of=BOTH))
-    found.append(request(scenario("nonnegative_alone", of=nonnegative_kl), log_probs, ref_log_probs))
+        found.append(example(nonnegative_kl, small.to(dtype), ref_log_probs.to(dtype)))
+    found.append(example(nonnegative_kl, far, far.flip(0), grad_of=BOTH))
+    found.append(example(nonnegative_kl, far - 1000, far - 1000 + normal_from(draw, 4), grad_of=BOTH))
+    found.append(example(scenario("nonnegative_alone", of=nonnegative_kl), log_probs, ref_log_probs))
     # Close models in float32, in units of the KL between them.
     near = torch.tensor([2.0**-13, -(2.0**-12), 2.0**-12])
     in_units = {"log_probs": torch.zeros(3), "ref_log_probs": near, "unit": 2.0**-27}
-    found.append(request(scenario("nonnegative_in_units", of=nonnegative_kl), **in_units))
+    found.append(example(scenario("nonnegative_in_units", of=nonnegative_kl), **in_units))
     for estimator in ("k2", "k3"):
         found.append(
-            request(
+            example(
                 scenario("kl_in_units", of=estimate_kl),
                 log_probs=torch.zeros(3),
                 ref_log_probs=near,
@@ -84,19 +83,19 @@ def _rewards(draw: torch.Generator) -> list[Request]:
         pair = (log_probs, ref_log_probs)
         for estimator in ("k1", "k2", "k3"):
             found.append(
-                request(compute_rewards, scores, *pair, mask, kl_coef, clip_score, estimator, grad_of=("scores", *BOTH))
+                example(compute_rewards, scores, *pair, mask, kl_coef, clip_score, estimator, grad_of=("scores", *BOTH))
             )
-        found.append(request(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
-        found.append(request(compute_rewards, scores, *pair, mask, 0.0, clip_score))
-    found.append(request(compute_rewards, scores.float(), *(x.float() for x in pair), mask, 0.5))
+        found.append(example(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
+        found.append(example(compute_rewards, scores, *pair, mask, 0.0, clip_score))
+    found.append(example(compute_rewards, scores.float(), *(x.float() for x in pair), mask, 0.5))
     # Plain ones: padding on the right, finite numbers in it.
     for rows, steps in ((4, 6), (3, 5)):
         mask = ragged_from(draw, rows, steps, gap=False)
         pair = (_log_probs(draw, rows, steps), _log_probs(draw, rows, steps))
         scores = 3 * normal_from(draw, rows)
         for estimator in ("k1", "k2", "k3"):
-            found.append(request(compute_rewards, scores, *pair, mask, 0.3, 1.5, estimator))
-        found.append(request(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
+            found.append(example(compute_rewards, scores, *pair, mask, 0.3, 1.5, estimator))
+        found.append(example(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
     return found
 
 
@@ -111,14 +110,14 @@ def _penalties(draw: torch.Generator) -> list[Request]:
         # In 64ths, exact in float32: what multiplies a bool tensor by it is right.
         scores, penalty = normal_from(draw, rows), round(20 + 64 * float(uniform_from(draw))) / 64
         found += [
-            request(penalize_missing_stop, scores, responses, stops, penalty, grad_of="scores"),
-            request(penalize_missing_stop, scores=3 + scores, responses=responses, stop_token_ids=stops, penalty=1.0),
+            example(penalize_missing_stop, scores, responses, stops, penalty, grad_of="scores"),
+            example(penalize_missing_stop, scores=3 + scores, responses=responses, stop_token_ids=stops, penalty=1.0),
         ]
     padded = torch.tensor([[5, 2, 2, 2], [5, 6, 4, 4], [2, 2, 2, 2], [4, 5, 6, 2]])
-    found.append(request(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.75, grad_of="scores"))
-    found.append(request(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.75))
+    found.append(example(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.75, grad_of="scores"))
+    found.append(example(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.75))
     behind = torch.tensor([[5, 0, 2], [0, 6, 5]])
-    found.append(request(penalize_missing_stop, torch.tensor([0.7, -0.3]).double(), behind, (2,), 0.75))
+    found.append(example(penalize_missing_stop, torch.tensor([0.7, -0.3]).double(), behind, (2,), 0.75))
     return found
 
 
@@ -131,12 +130,12 @@ def _updates(draw: torch.Generator) -> list[Request]:
         for seen in (near, (10 * target, *near[:2], 0.0), (-target, 1.1 * target)):
             n_steps = (32, 48, 16, 8)[: len(seen)]
             found.append(
-                request(coefficients, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps)
+                example(coefficients, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps)
             )
-    found.append(request(coefficients, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
+    found.append(example(coefficients, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
     # So many responses far below the target, at so short a horizon, turn the sign: nothing is clamped.
-    found.append(request(coefficients, kl_coef=0.3, target_kl=2.0, horizon=10, seen=(0.5, 2.1), n_steps=(80, 4)))
-    found.append(request(coefficients, kl_coef=0.2, target_kl=2.0, horizon=16, seen=(2.3, 1.9), n_steps=(0, 8)))
+    found.append(example(coefficients, kl_coef=0.3, target_kl=2.0, horizon=10, seen=(0.5, 2.1), n_steps=(80, 4)))
+    found.append(example(coefficients, kl_coef=0.2, target_kl=2.0, horizon=16, seen=(2.3, 1.9), n_steps=(0, 8)))
     return found
 
 

@@ -4,9 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, reference, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -204,7 +202,7 @@ def test_make_reference_of_a_language_model_does_not_follow_it():
 # reference_mode
 
 
-@named_cases("from_sft_adapter", {"bare-base": False, "sft-adapter": True})
+@named("from_sft_adapter", {"bare-base": False, "sft-adapter": True})
 @pytest.mark.points(2)
 def test_reference_mode_of_a_language_model_is_where_it_started(from_sft_adapter):
     # At step 0 the policy is the reference, so the KL is 0. After a step of the policy only the policy has moved.

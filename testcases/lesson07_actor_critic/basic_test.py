@@ -7,8 +7,7 @@ no logit. A 9 stands on padding only. What an answer holds on padding means noth
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, scenario, value_and_gradients
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario, value_and_gradients
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -36,7 +35,7 @@ DIGITS = [[1.0, 10.0, 100.0]]
 # ValueModel.forward
 
 
-@named_cases(
+@named(
     "input_ids, attention_mask, values",
     {
         "every-position-has-a-value": ([[7, 5, 3]], [[TEXT, TEXT, TEXT]], [[107.5, 215.5, 323.5]]),
@@ -87,7 +86,7 @@ def test_value_model_leaves_the_modes_as_they_are():
 
 # PolicyAndValue
 
-RESPONSES = named_cases(
+RESPONSES = named(
     "input_ids, attention_mask, prompt_length, digits",
     {
         # Before the response token 3 stands the prompt's 5, second of its text: 215. Before 6 stands the 3: 323.
@@ -276,7 +275,7 @@ def test_critic_from_reward_model_shares_nothing():
     assert_equal(answer, shared="none", reward_model=SCORER_NUMBERS)
 
 
-@named_cases(
+@named(
     "frozen, left",
     {
         "all-of-it-trains": ((), SCORER_PARAMETERS),
@@ -302,7 +301,7 @@ ALL_MODULES = "the whole, 0, 1, 2, 2.0, 2.1, 2.2"
 NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
 
 
-@named_cases(
+@named(
     "frozen, evaluating",
     {
         "all-of-it-trains": ((), ()),
@@ -339,7 +338,7 @@ def test_make_reference_does_not_follow_the_policy():
     )
 
 
-@named_cases(
+@named(
     "frozen, evaluating, policy_trainable, policy_train_mode",
     {
         "a-policy-that-trains": ((), (), ALL_PARAMETERS, ALL_MODULES),
@@ -362,11 +361,11 @@ def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_tr
 
 BARE = {"adapters": {"policy": 2.0}, "active": "policy", "seconds": 60.0}
 SFT = {"adapters": {"policy": 2.0, "reference": 4.0}, "active": "policy", "seconds": 60.0}
-FROM = named_cases("start", {"bare-base": BARE, "sft-adapter": SFT})
+FROM = named("start", {"bare-base": BARE, "sft-adapter": SFT})
 LORA = scenario("lora_line", of=reference_mode)
 
 
-@named_cases(
+@named(
     "adapters, active, before, inside",
     {
         # 1 + 2 outside; inside the base model alone
@@ -402,7 +401,7 @@ def test_reference_mode_leaves_gradients_off_where_they_were(start):
     assert_equal(LORA(**start, no_grad=True), gradients_on_after=False)
 
 
-@named_cases(
+@named(
     "trainable",
     {
         "as-peft-chose": "lora_A.policy, lora_B.policy",

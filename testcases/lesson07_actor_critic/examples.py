@@ -5,8 +5,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, uniform_from, word_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
     SharedPolicyAndValue,
@@ -36,7 +35,7 @@ def examples(seed: int) -> list[Request]:
         found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length), evaluating)
     found.append(_long_in_bfloat16())
     for name in ("value_model", "value_model_modes"):
-        found.append(request(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
+        found.append(example(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
     return found + _of_copies(draw) + _of_frozen(draw, generator(seed)) + _of_adapters(draw)
 
 
@@ -44,7 +43,7 @@ def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: b
     critic = scenario("value_model", of=ValueModel.forward)
     weights, given = normal_from(draw, *text["input_ids"].shape), {"gain": normal_from(draw, 3)}
     given |= {"head": normal_from(draw, 1, 3), "evaluating": evaluating}
-    return [request(critic, **text), request(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
+    return [example(critic, **text), example(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
 
 
 def _long_in_bfloat16() -> Request:
@@ -53,7 +52,7 @@ def _long_in_bfloat16() -> Request:
     mask[1, 0] = False
     gain = torch.tensor([0.0, 1.0, 0.0]).bfloat16()
     text = {"input_ids": mask.long(), "attention_mask": mask}
-    return request(scenario("value_model", of=ValueModel.forward), **text, gain=gain, dtype="bfloat16")
+    return example(scenario("value_model", of=ValueModel.forward), **text, gain=gain, dtype="bfloat16")
 
 
 def _of_copies(draw: torch.Generator) -> list[Request]:
@@ -69,7 +68,7 @@ def _of_copies(draw: torch.Generator) -> list[Request]:
     ):
         numbers = normal_from(draw, 7).to(dtype)
         scorer = {"gain": numbers[:3], "weight": numbers[None, 3:6], "bias": numbers[6:]}
-        found.append(request(copied, **scorer, frozen=frozen, trained=trained))
+        found.append(example(copied, **scorer, frozen=frozen, trained=trained))
     return found
 
 
@@ -91,10 +90,10 @@ def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Request]:
         scale = word_from(own)
         given = {"frozen": tuple(name or scale for name in frozen), "evaluating": evaluating, "scale": scale}
         given["numbers"] = normal_from(own, 7)
-        found.append(request(scenario("frozen_layers", of=freeze), **given))
+        found.append(example(scenario("frozen_layers", of=freeze), **given))
         for trained in (0.0, 2 + float(uniform_from(own))):
-            found.append(request(scenario("reference_of", of=make_reference), **given, trained=trained))
-    return [*found, request(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
+            found.append(example(scenario("reference_of", of=make_reference), **given, trained=trained))
+    return [*found, example(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
 
 
 def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], evaluating: bool) -> list[Request]:
@@ -112,21 +111,21 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         scenario("values_alone", of=PolicyAndValue.response_values),
         scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
     )
-    found = [request(both, **text), request(alone, **text), request(shared, **text)]
-    found += [request(model, **text, scale=0.5) for model in (both, shared)]
+    found = [example(both, **text), example(alone, **text), example(shared, **text)]
+    found += [example(model, **text, scale=0.5) for model in (both, shared)]
     for part, weights in (("logits", words), ("values", words[..., 0])):
         options = {"grad_through": part, "grad_weights": weights, "evaluating": evaluating}
-        found.append(request(both, **text, **gains, grad_of=tuple(gains), **options))
-        found.append(request(shared, **text, **heads, grad_of=tuple(heads), **options))
-    found.append(request(shared, **text, **heads, grad_of="value_head", grad_through="values"))
+        found.append(example(both, **text, **gains, grad_of=tuple(gains), **options))
+        found.append(example(shared, **text, **heads, grad_of=tuple(heads), **options))
+    found.append(example(shared, **text, **heads, grad_of="value_head", grad_through="values"))
     actor = {"policy_gain": gains.pop("policy_gain")}
-    found.append(request(both, **text, **gains, frozen="policy", grad_of="critic_gain", grad_through="values"))
+    found.append(example(both, **text, **gains, frozen="policy", grad_of="critic_gain", grad_through="values"))
     weighed = {"grad_of": "policy_gain", "grad_through": "logits", "grad_weights": words}
-    found.append(request(both, **text, **actor, frozen="value_model", **weighed))
-    found.append(request(alone, **text, **gains, evaluating=evaluating, grad_of="critic_gain"))
-    found.append(request(scenario("actor_critic_passes", of=PolicyAndValue.forward), **text))
-    found.append(request(scenario("values_alone_passes", of=PolicyAndValue.response_values), **text))
-    found.append(request(scenario("shared_passes", of=SharedPolicyAndValue.forward), **text))
+    found.append(example(both, **text, **actor, frozen="value_model", **weighed))
+    found.append(example(alone, **text, **gains, evaluating=evaluating, grad_of="critic_gain"))
+    found.append(example(scenario("actor_critic_passes", of=PolicyAndValue.forward), **text))
+    found.append(example(scenario("values_alone_passes", of=PolicyAndValue.response_values), **text))
+    found.append(example(scenario("shared_passes", of=SharedPolicyAndValue.forward), **text))
     return found
 
 
@@ -138,13 +137,13 @@ def _of_adapters(draw: torch.Generator) -> list[Request]:
         adapters = {name: float(number) for name, number in zip(names, normal_from(draw, len(names)), strict=True)}
         given = {"adapters": adapters, "active": active, "seconds": 60.0}
         found += [
-            request(lora, **given),
-            request(lora, **given, interrupted=True),
-            request(lora, **given, interrupted=True, error="out of memory"),
-            request(lora, **given, interrupted=True, error="stopped from the keyboard"),
-            request(lora, **given, trainable=f"lora_A.{active}"),
-            request(lora, **given, trainable=f"lora_B.{active}"),
-            request(lora, **given, trainable=f"base_layer lora_B.{active}", interrupted=True, no_grad=True),
+            example(lora, **given),
+            example(lora, **given, interrupted=True),
+            example(lora, **given, interrupted=True, error="out of memory"),
+            example(lora, **given, interrupted=True, error="stopped from the keyboard"),
+            example(lora, **given, trainable=f"lora_A.{active}"),
+            example(lora, **given, trainable=f"lora_B.{active}"),
+            example(lora, **given, trainable=f"base_layer lora_B.{active}", interrupted=True, no_grad=True),
         ]
     return found
 

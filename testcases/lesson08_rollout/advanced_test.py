@@ -7,8 +7,13 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, assert_no_gradient, scenario
-from testcases.harness.suite.checks import reference
+from testcases.harness.suite.asserts import (
+    assert_equal,
+    assert_equals_reference,
+    assert_no_gradient,
+    reference,
+    scenario,
+)
 from testcases.lesson08_rollout.examples import CASE, experience, readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, scenario
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, named, scenario
 from testcases.lesson08_rollout.examples import readable
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer
 
@@ -17,7 +16,7 @@ T, F = True, False
 FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
 
 
-@named_cases(
+@named(
     "stored, index, prompt_columns, response_columns",
     {
         # Prompts of 1, 3, 2, 2 tokens, padded to 3; responses of 2, 1, 4, 3, padded to 4
@@ -66,7 +65,7 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
 # ExperienceBuffer.minibatches
 
 
-@named_cases(
+@named(
     "size, sizes",
     {
         "one-row-at-a-time": (1, [1, 1, 1, 1, 1]),
@@ -76,7 +75,7 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
         "size-beyond-the-rows": (8, [5]),
     },
 )
-@named_cases("epochs", {"first-epoch": 1, "second-epoch": 2})
+@named("epochs", {"first-epoch": 1, "second-epoch": 2})
 @pytest.mark.points(5)
 def test_minibatches_deal_every_row_once(size, sizes, epochs):
     # Two batches: prompts of 2 and 3 tokens, responses of up to 3 and 4. Each row comes back whole, cut to its length.

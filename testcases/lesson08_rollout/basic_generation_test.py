@@ -6,9 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, scenario
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, named, reference, scenario
 from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 
@@ -18,7 +16,7 @@ OUT = -math.inf
 # sample_token: 3,000 draws from each row, their shares rounded to tenths
 
 
-@named_cases(
+@named(
     "weights, options, shares",
     {
         "softmax-of-the-logits": ([5.0, 3.0, 2.0], {}, [0.5, 0.3, 0.2]),
@@ -46,7 +44,7 @@ def test_sample_token_shares_by_hand(weights, options, shares):
     assert_equal(scenario("shares", of=sample_token)(logits=logs(weights), seed=1, **options), [shares])
 
 
-@named_cases(
+@named(
     "weights, options, shares",
     {
         # T = 2 turns 25, 9, 1, 4 into 5, 3, 1, 2 of 11: two of them have 0.73, three 0.91. At T = 1 two have 0.87.
@@ -124,7 +122,7 @@ SCRIPTED = scenario("scripted", of=generate)
 FED_TO_POLICY = scenario("fed_to_policy", of=generate)
 
 
-@named_cases(
+@named(
     "rows, stops, pad, responses, mask",
     {
         "the-stop-token-is-included-and-the-last-row-ends-it": (
@@ -202,7 +200,7 @@ def test_generate_samples_from_the_policy():
     assert_equal(answer["log_probs"], [[0.0, math.log(0.4), 0.0, math.log(0.6)], [half, half, half, half]])
 
 
-@named_cases(
+@named(
     "weights, options, shares, probabilities",
     {
         # 4 and 9 of 13
@@ -228,7 +226,7 @@ def test_generate_draws_from_the_generator():
     )
 
 
-@named_cases(
+@named(
     "rows, columns",
     {
         "the-prompt-once-then-one-token-a-step": ([[2, 3, 4, 2], [3, 4, 2, 2]], [3, 1, 1, 1]),
@@ -256,7 +254,7 @@ def test_generate_runs_without_dropout_and_without_gradient():
     assert_equal(answer["attributes and config as before"], True)
 
 
-@named_cases(
+@named(
     "training",
     {
         "train": [True, True, True, True],

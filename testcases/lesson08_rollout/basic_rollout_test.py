@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, scenario
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario
 from testcases.lesson08_rollout.examples import CASE, LOG2, PER_BIT, logs
 from tutorial.lesson08_rollout import evaluate_responses
 
@@ -40,7 +39,7 @@ def test_evaluate_responses_by_hand():
     )
 
 
-@named_cases(
+@named(
     "changed, rewards",
     {
         # Scores 4 and -2 become 3 and -2
@@ -105,7 +104,7 @@ def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
     assert_equal(answer["advantages"], [[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
-@named_cases(
+@named(
     "responses, mask, pad",
     {
         "prompt-and-response": ([[3, 1, 0], [1, 0, 0]], [[T, T, F], [T, F, F]], 0),
@@ -135,7 +134,7 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
     )
 
 
-@named_cases("training", {"mixed": [True, True, False, True], "mostly-eval": [False, False, True, False]})
+@named("training", {"mixed": [True, True, False, True], "mostly-eval": [False, False, True, False]})
 def test_evaluate_responses_restores_the_modes_after_an_error(training):
     answer = scenario("modes_after_an_error", of=evaluate_responses)(who="critic", training=training)
     assert_equal(answer, training)

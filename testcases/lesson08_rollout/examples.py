@@ -8,8 +8,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import reference, request
+from testcases.harness.suite.asserts import example, reference, scenario
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
 SHARES = scenario("shares", of=sample_token)
@@ -119,12 +118,12 @@ SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
 def _sampling(draw: torch.Generator) -> list[Request]:
     agreement = scenario("agreement", of=sample_token)
     return [
-        *(request(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
-        request(SHARES, logits=1e4 * _weights(draw, [5.0, 3.0, 2.0]), seed=0, temperature=1e4),
-        request(agreement, logits=_weights(draw, [1.0, 2.0, 3.0, 4.0]), seed=_number(draw)),
-        request(sample_token, normal_from(draw, 5, 7), 0.7, 1),
-        request(sample_token, normal_from(draw, 3, 3).float(), top_p=0.01),
-        *(request(sample_token, one_hot(draw, 2).log().to(dtype), 0.7, 3, 0.9) for dtype in SIXTEEN_BITS),
+        *(example(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
+        example(SHARES, logits=1e4 * _weights(draw, [5.0, 3.0, 2.0]), seed=0, temperature=1e4),
+        example(agreement, logits=_weights(draw, [1.0, 2.0, 3.0, 4.0]), seed=_number(draw)),
+        example(sample_token, normal_from(draw, 5, 7), 0.7, 1),
+        example(sample_token, normal_from(draw, 3, 3).float(), top_p=0.01),
+        *(example(sample_token, one_hot(draw, 2).log().to(dtype), 0.7, 3, 0.9) for dtype in SIXTEEN_BITS),
     ]
 
 
@@ -152,7 +151,7 @@ def _beyond_16_bits(draw: torch.Generator) -> Request:
     ends = {"stop_token_ids": (2_053,), "pad_token_id": 2_051, "max_new_tokens": 4}
     prompts = torch.randint(2_103, (2, 3), generator=draw)
     scripted = scenario("scripted", of=generate)
-    return request(scripted, script=script, input_ids=prompts, seed=0, top_k=1, temperature=0.7, **ends)
+    return example(scripted, script=script, input_ids=prompts, seed=0, top_k=1, temperature=0.7, **ends)
 
 
 def _prompts(draw: torch.Generator, lengths: list[int]) -> dict[str, Tensor]:
@@ -178,7 +177,7 @@ def _scripted(draw: torch.Generator) -> list[Request]:
         prompts = torch.randint(5, (rows, 3), generator=draw)
         script = _script(draw, rows, steps, stops)
         scripted = scenario("scripted", of=generate)
-        found.append(request(scripted, script=script, input_ids=prompts, seed=1, top_k=1, **options))
+        found.append(example(scripted, script=script, input_ids=prompts, seed=1, top_k=1, **options))
     return [*found, _beyond_16_bits(draw)]
 
 
@@ -189,8 +188,8 @@ def _written_by_models(draw: torch.Generator) -> list[Request]:
         asked |= {"temperature": temperature, "top_k": 1}
         # Tokens that the model does write, so that rows end at different steps.
         free, _, _ = reference(WRITES, **asked, stop_token_ids=(99,))
-        found.append(request(WRITES, **asked, stop_token_ids=(int(free[0, 2]), int(free[-1, 4]))))
-        found.append(request(WRITES, **asked, stop_token_ids=(99,)))
+        found.append(example(WRITES, **asked, stop_token_ids=(int(free[0, 2]), int(free[-1, 4]))))
+        found.append(example(WRITES, **asked, stop_token_ids=(99,)))
     return found
 
 
@@ -199,12 +198,12 @@ def _sampled(draw: torch.Generator) -> list[Request]:
     tempered = 1e-7 * logs(*[[0.0, 4.0, 9.0, 0.0]] * 4)
     cut = _weights(draw, [1.0, 6.0, 4.0, 1.0]).expand(4, 4).clone()
     return [
-        request(shares, table=CHAIN, prompt=2, max_new_tokens=2, seed=_number(draw)),
-        request(shares, table=tempered, prompt=2, max_new_tokens=1, seed=0, temperature=1e-7),
-        request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
-        request(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
-        request(scenario("generate_agreement", of=generate), table=UNEVEN, seed=_number(draw)),
-        request(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN),
+        example(shares, table=CHAIN, prompt=2, max_new_tokens=2, seed=_number(draw)),
+        example(shares, table=tempered, prompt=2, max_new_tokens=1, seed=0, temperature=1e-7),
+        example(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
+        example(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
+        example(scenario("generate_agreement", of=generate), table=UNEVEN, seed=_number(draw)),
+        example(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN),
     ]
 
 
@@ -214,9 +213,9 @@ def _watched(draw: torch.Generator) -> list[Request]:
     asked = {"script": _script(draw, 2, 4), "input_ids": ids, "max_new_tokens": 4}
     asked |= {"stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
     return [
-        request(fed, **asked, attention_mask=mask),
-        request(mode, **asked, training=[True, True, True, False]),
-        request(mode, **asked, training=[False, False, False, False]),
+        example(fed, **asked, attention_mask=mask),
+        example(mode, **asked, training=[True, True, True, False]),
+        example(mode, **asked, training=[False, False, False, False]),
     ]
 
 
@@ -255,14 +254,14 @@ def _rows(draw: torch.Generator) -> list[Request]:
     long |= {name: tensor.masked_fill(~long["mask"], math.nan) for name, tensor in wide.items() if name != "scores"}
     long["input_ids"] = long["input_ids"].masked_fill(~long["attention_mask"], 7)
     return [
-        *(request(picked, tensors=stored, index=index) for index in ([3, 0], [2, 0, 3, 1], [2], [1], [2, 0, 2])),
-        request(picked, tensors=small, index=[2, 1]),
-        request(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
-        request(picked, tensors=zeros, index=[0]),
-        request(picked, tensors=experience(draw, [1, 1], [1, 1]), index=[1, 0]),
-        request(picked, tensors=experience(draw, [2], [3]), index=[0]),
-        request(picked, tensors=gap, index=[0]),
-        *(request(picked, tensors=long, index=index) for index in ([0], [1])),
+        *(example(picked, tensors=stored, index=index) for index in ([3, 0], [2, 0, 3, 1], [2], [1], [2, 0, 2])),
+        example(picked, tensors=small, index=[2, 1]),
+        example(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
+        example(picked, tensors=zeros, index=[0]),
+        example(picked, tensors=experience(draw, [1, 1], [1, 1]), index=[1, 0]),
+        example(picked, tensors=experience(draw, [2], [3]), index=[0]),
+        example(picked, tensors=gap, index=[0]),
+        *(example(picked, tensors=long, index=index) for index in ([0], [1])),
     ]
 
 
@@ -271,15 +270,15 @@ def _minibatches(draw: torch.Generator) -> list[Request]:
     after = scenario("yielded_after_more", of=ExperienceBuffer.minibatches)
     first, second = experience(draw, [2, 1], [3, 1]), experience(draw, [1, 3, 2], [2, 4, 1], first=2)
     found = [
-        request(YIELDED, batches=(first, second), size=size, seed=_number(draw), epochs=epochs)
+        example(YIELDED, batches=(first, second), size=size, seed=_number(draw), epochs=epochs)
         for size, epochs in ((2, 1), (1, 1), (5, 2), (3, 1), (7, 1))
     ]
-    found.append(request(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
+    found.append(example(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
     many = experience(draw, [2] * 1_500, [3] * 1_500)
     many |= {name: many[name].bfloat16() for name in NUMBERS}
-    found += [request(order, batches=(many,), size=size, seed=_number(draw)) for size in (200, 2_000)]
+    found += [example(order, batches=(many,), size=size, seed=_number(draw)) for size in (200, 2_000)]
     for forget in (False, True):
-        found.append(request(after, first=first, second=second, forget=forget, seed=_number(draw)))
+        found.append(example(after, first=first, second=second, forget=forget, seed=_number(draw)))
     return found
 
 
@@ -321,7 +320,7 @@ def _evaluating(draw: torch.Generator) -> list[Request]:
             **_responses(draw, [4, 2, 1], 6),
             "scores": torch.tensor([6.5, -0.5, 0.5], dtype=torch.float64) + 0.2 * normal_from(draw, 3),
         }
-        found.append(request(EVALUATED, **asked, kl_coef=0.3, **settings))
+        found.append(example(EVALUATED, **asked, kl_coef=0.3, **settings))
     return found
 
 
@@ -334,7 +333,7 @@ def _evaluating_by_models(draw: torch.Generator) -> list[Request]:
     ):
         asked = {**_prompts(draw, prompts), "model": _number(draw), **_responses(draw, responses, 12, least=0)}
         by_models = scenario("lm_evaluated", of=evaluate_responses)
-        found.append(request(by_models, **asked, kl_coef=0.2, shared=shared, **settings))
+        found.append(example(by_models, **asked, kl_coef=0.2, shared=shared, **settings))
     return found
 
 
@@ -358,14 +357,14 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     }
     one |= {"reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
-        request(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
-        request(seen, input_ids=many + 2, attention_mask=many > -1, responses=many + 1, mask=many > -1),
-        *(request(broken, who=who, training=[True, False, True, False]) for who in ("critic", "reference", "score")),
-        request(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
-        request(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
+        example(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
+        example(seen, input_ids=many + 2, attention_mask=many > -1, responses=many + 1, mask=many > -1),
+        *(example(broken, who=who, training=[True, False, True, False]) for who in ("critic", "reference", "score")),
+        example(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
+        example(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
         _evaluating_in_16_bits(draw),
         *(
-            request(own_base, **two, **tables, **settings)
+            example(own_base, **two, **tables, **settings)
             for settings in ({}, UNUSUAL | {"whiten_rewards": True}, {"by_name": True})
         ),
     ]
@@ -375,7 +374,7 @@ def _evaluating_in_16_bits(draw: torch.Generator) -> Request:
     """A long text, a reward model in 16 bits, and a critic in 64."""
     columns, text = 2_100, _responses(draw, [4, 2], 6)
     text["log_probs"] = text["log_probs"].float()
-    return request(
+    return example(
         EVALUATED,
         input_ids=2_051 + 2 * torch.randint(26, (2, columns), generator=draw),
         attention_mask=_left_padded([3, columns]),

@@ -12,9 +12,9 @@ from testcases.harness.suite.asserts import (
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
+    named,
     scenario,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 RESPONSES = scenario("responses_of", of=PPOTrainer.generate_responses)
@@ -206,7 +206,7 @@ def test_training_step_at_a_learning_rate_of_0_keeps_every_ratio_at_1(size, temp
     assert_equals_reference(answer)
 
 
-@named_cases(
+@named(
     "settings",
     {
         "stops-early": {"max_update_kl": 0.02},

@@ -7,9 +7,9 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
+    named,
     scenario,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NO, YES = False, True
@@ -32,7 +32,7 @@ TRAINED = {
 }
 
 
-@named_cases("as_path", {"path": YES, "text": NO})
+@named("as_path", {"path": YES, "text": NO})
 @pytest.mark.points(2)
 def test_save_checkpoint_keeps_what_the_next_update_needs(as_path):
     # 5 - 2 prompts are waiting.
@@ -60,7 +60,7 @@ def test_save_checkpoint_replaces_an_older_one():
     assert_equals_reference(answer)
 
 
-@named_cases(
+@named(
     "while_renaming, error",
     {"while-writing": (NO, "no space left on device"), "while-renaming": (YES, "the disk is gone")},
 )
@@ -74,7 +74,7 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(while_renaming, 
     assert_equals_reference(answer)
 
 
-@named_cases("as_path", {"path": YES, "text": NO})
+@named("as_path", {"path": YES, "text": NO})
 def test_load_checkpoint_restores_what_the_next_update_needs(as_path):
     answer = LOADED(mark=2.0, learning_rate=0.1, as_path=as_path)
     assert_equal(answer, **TRAINED, atol=1e-5)
@@ -91,9 +91,7 @@ def test_load_checkpoint_restores_the_adaptive_kl_coef():
 AT_THE_START = {"updates_done": 0, "learning_rate": 0.1, "scores_in_history": [], "coefficient": 0.05}
 
 
-@named_cases(
-    "mark, expected, waiting", {"in-the-middle": (2.0, IN_THE_MIDDLE, 3), "at-the-start": (0.0, AT_THE_START, 0)}
-)
+@named("mark, expected, waiting", {"in-the-middle": (2.0, IN_THE_MIDDLE, 3), "at-the-start": (0.0, AT_THE_START, 0)})
 def test_load_checkpoint_leaves_nothing_of_another_run(mark, expected, waiting):
     # The trainer that loads is in the middle of a run of its own; all of that has to go.
     answer = LOADED(mark=mark, mark_before=3.0, learning_rate=0.1)
@@ -112,7 +110,7 @@ def test_load_checkpoint_leaves_the_model_in_its_mode():
     assert_equal(MODE_AFTER_LOADING(method="load_checkpoint"), 3)
 
 
-@named_cases("wrapped", {"one-process": NO, "wrapped": YES})
+@named("wrapped", {"one-process": NO, "wrapped": YES})
 def test_load_checkpoint_leaves_optimizer_and_models_together(wrapped):
     # One step with gradient 1 after loading: it has to move the weights that the trainer uses.
     answer = LOADED(mark=1.0, learning_rate=0.5, wrapped=wrapped)

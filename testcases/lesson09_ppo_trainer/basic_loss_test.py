@@ -12,9 +12,9 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
+    named,
     scenario,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 NAN = math.nan
@@ -129,7 +129,7 @@ def test_compute_loss_with_the_defaults():
     assert_equal(answer, loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, policy_loss=0.1, value_loss=(1.3**2 + 1 + 0.25) / 6)
 
 
-@named_cases(
+@named(
     "advantages, loss",
     {
         "they-cancel": ([[1.0, 1.0], [-2.0, 0.0]], 0.0),
@@ -162,7 +162,7 @@ SLOPES = {
 }
 CALM = torch.ones(2, 3).double()
 ADAM = {"learning_rate": 1.0, "adam_epsilon": 1.0, "max_grad_norm": 100.0}
-MICROBATCHES = named_cases("size", {"one-microbatch": None, "row-by-row": 1, "of-two-rows": 2})
+MICROBATCHES = named("size", {"one-microbatch": None, "row-by-row": 1, "of-two-rows": 2})
 
 
 @MICROBATCHES
@@ -176,7 +176,7 @@ def test_optimizer_step_does_not_depend_on_the_microbatches(size):
     assert answer["one_at_a_time"], "a backward pass of each loss before the next one is computed"
 
 
-@named_cases("length", {"of-one-token": 1, "of-three-tokens": 3})
+@named("length", {"of-one-token": 1, "of-three-tokens": 3})
 @MICROBATCHES
 def test_optimizer_step_of_one_row(length, size):
     # As many minibatches as rows. Slope 6 / length, so 6, or 2, and -1: -g / (|g| + 1)
@@ -224,7 +224,7 @@ def test_optimizer_step_forgets_its_gradients():
     assert_equal(answer, actor=[-0.5, -1.0, -1.5], critic=[0.75, 1.5, 2.25], grad_norm=[math.sqrt(10)] * 3)
 
 
-@named_cases(
+@named(
     "ratio, skipped",
     {
         "below-the-threshold": (3.9, NO),
@@ -246,7 +246,7 @@ def test_optimizer_step_skips_a_spike(ratio, skipped):
     )
 
 
-@named_cases(
+@named(
     "first, mean, skipped",
     {
         # 13 / 4: one microbatch and the largest ratio are above the threshold 4, the mean over tokens is not
@@ -285,7 +285,7 @@ def epochs_in(got, rows):
     return [flat[first : first + rows] for first in range(0, len(flat), rows)]
 
 
-@named_cases(
+@named(
     "rows, settings, sizes",
     {
         "a-smaller-last-one": (5, {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5}, [3, 2] * 3),
@@ -326,7 +326,7 @@ def test_training_step_merges_the_statistics_of_all_steps():
     assert_equal(answer, kept_of_each_step=[1.0, 2.0, 3.0, 4.0])
 
 
-@named_cases(
+@named(
     "limit, steps, policy_loss, second",
     {
         "in-the-middle-of-the-second-epoch": (0.7, 3, 2.0, 0.3),

@@ -11,9 +11,9 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
+    named,
     scenario,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LN2 = math.log(2)
@@ -35,7 +35,7 @@ def test_generate_responses_by_hand():
     assert_equal(answer, rows_of_each_first_pass=[2], in_autocast=True, parts_in_training_mode=3)
 
 
-@named_cases("size, rows", {"all-at-once": (None, [5]), "two-at-once": (2, [2, 2, 1]), "one-by-one": (1, [1] * 5)})
+@named("size, rows", {"all-at-once": (None, [5]), "two-at-once": (2, [2, 2, 1]), "one-by-one": (1, [1] * 5)})
 def test_generate_responses_samples_so_many_rows_at_once(size, rows):
     # Chunks of one token and of two are one table of two columns.
     prompts = ((3,), (2, 3), (2,), (3, 3), (3,))
@@ -54,7 +54,7 @@ def test_generate_responses_draws_from_the_sampling_generator(seed):
     assert_equals_reference(answer)
 
 
-@named_cases("size, calls", {"all-at-once": (None, 1), "in-chunks": (2, 2)})
+@named("size, calls", {"all-at-once": (None, 1), "in-chunks": (2, 2)})
 def test_generate_responses_asks_the_sampler_where_there_is_one(size, calls):
     # It is asked for prompts of 1, 2 and 1 tokens, as `generate` would be, and says "stop" with log-prob -1, then -2.
     settings = {"micro_rollout_batch_size": size, "temperature": 0.5, "max_new_tokens": 7}
@@ -111,7 +111,7 @@ def test_compute_rewards_uses_the_present_kl_coef():
 SPREAD = math.sqrt(64.5 / 18 + 1e-8)
 
 
-@named_cases("size", {"all-at-once": None, "row-by-row": 1})
+@named("size", {"all-at-once": None, "row-by-row": 1})
 def test_compute_rewards_whitens_over_the_whole_rollout(size):
     # The mean stays: (r - 5/3) / spread + 5/3. Over one row the spread would be another, and that of one token 0.
     mean = 5 / 3
@@ -134,7 +134,7 @@ def test_compute_rewards_recomputes_the_log_probs_of_the_policy():
     assert_equal(REWARDS(**other), rewards=[[-penalty, 3.5 - penalty], [3.0 - penalty, 0.0]])
 
 
-@named_cases("size", {"all-at-once": None, "row-by-row": 1})
+@named("size", {"all-at-once": None, "row-by-row": 1})
 def test_compute_rewards_gives_a_reward_function_the_columns_of_its_rows(size):
     # Row 0 is worth 0, row 1 is worth 1.
     answer = REWARDS(**GIVEN, by_columns=True, micro_rollout_batch_size=size)

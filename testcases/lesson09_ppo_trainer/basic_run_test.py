@@ -9,9 +9,9 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
+    named,
     scenario,
 )
-from testcases.harness.suite.runner import named_cases
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LN2 = math.log(2)
@@ -78,7 +78,7 @@ def test_training_step_returns_the_metrics_of_rollout_and_epochs():
     )
 
 
-@named_cases(
+@named(
     "target, factor",
     {
         # error 0.1, 2 responses of the horizon 20: 1 + 0.1 * 2 / 20
@@ -111,7 +111,7 @@ def test_training_step_runs_the_epochs_once_on_the_rows_of_this_update():
 UNEVEN = {**WORLD, "actor": [[0.0] * 4, [0.0] * 4, [-1.0, 0.5, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]], "max_new_tokens": 3}
 
 
-@named_cases(
+@named(
     "method, name",
     {
         "what-generate-responses-returns": ("generate_responses", "given_log_probs"),
@@ -128,9 +128,7 @@ def test_training_step_learns_from_what_its_methods_return(method, name):
     assert_equals_reference(answer)
 
 
-@named_cases(
-    "critic_lam, returns", {"none": (None, [[1.25, 3.0], [2.5, 0.0]]), "of-1": (1.0, [[2.5, 3.0], [2.5, 0.0]])}
-)
+@named("critic_lam, returns", {"none": (None, [[1.25, 3.0], [2.5, 0.0]]), "of-1": (1.0, [[2.5, 3.0], [2.5, 0.0]])})
 def test_training_step_makes_the_critics_targets_with_their_own_lambda(critic_lam, returns):
     # With lambda 1 a return is the sum of the rewards that follow: -0.5 + 3 and 3. The advantages stay those of lam.
     assert_equal(UPDATE(**WORLD, critic_lam=critic_lam), given_returns=returns, given_advantages=WHITE)
@@ -191,7 +189,7 @@ def test_train_shuffles_the_prompts(seed):
     assert_equals_reference(answer)
 
 
-@named_cases("done, updates", {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)})
+@named("done, updates", {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)})
 def test_train_runs_the_updates_that_are_left(done, updates):
     answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
     assert len(answer["batches"]) == updates, f"updates: {updates}"

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import as_argument, generator, normal_from, uniform_from, word_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LENGTHS = (2, 1, 4, 3)
@@ -46,9 +45,9 @@ def _responses(draw: torch.Generator, seed: int) -> list[Request]:
     ):
         tables = {name: table for name, table in _world(draw).items() if name not in ("reference", "reward")}
         places = normal_from(draw, 12, 5)
-        found.append(request(ask, **tables, places=places, seed=seed, batch_size=5, max_new_tokens=4, **settings))
+        found.append(example(ask, **tables, places=places, seed=seed, batch_size=5, max_new_tokens=4, **settings))
     few = {name: tables[name] for name in ("actor", "critic", "prompts")}
-    found.append(request(ask, **few, sampler=True, micro_rollout_batch_size=2, temperature=1.5, max_new_tokens=9))
+    found.append(example(ask, **few, sampler=True, micro_rollout_batch_size=2, temperature=1.5, max_new_tokens=9))
     return found
 
 
@@ -69,7 +68,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
             "log_probs": _old(draw, mask),
             "places": normal_from(draw, 12, 5),
         }
-        found.append(request(ask, **world, **given, **settings))
+        found.append(example(ask, **world, **given, **settings))
     return found
 
 
@@ -77,7 +76,7 @@ def _doubled(draw: torch.Generator, seed: int) -> list[Request]:
     doubled = scenario("doubled_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "max_new_tokens": 4, "critic_lam": 0.9, "whiten_rewards": True}
     return [
-        request(doubled, **_world(draw), method=method, whiten_advantages=whiten, seed=seed, **settings)
+        example(doubled, **_world(draw), method=method, whiten_advantages=whiten, seed=seed, **settings)
         for method, whiten in (("generate_responses", True), ("compute_rewards", False))
     ]
 
@@ -91,12 +90,12 @@ def _losses(draw: torch.Generator) -> list[Request]:
     likelier["log_probs"] -= 1.0
     small = {"value_coef": 0.005, "entropy_coef": 0.01, "temperature": 1.4, "clip_epsilon": 0.1}
     return [
-        request(ask, **_batch(draw), **first),
-        request(ask, **_batch(draw), places=normal_from(draw, 12, 5), **small),
-        request(ask, **likelier, clip_epsilon=0.9),
-        request(ask, **_batch(draw), clip_epsilon=3.0, value_clip_epsilon=1.5, value_coef=0.4),
-        request(ask, **idle, entropy_coef=0.1, value_coef=0.0),
-        request(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
+        example(ask, **_batch(draw), **first),
+        example(ask, **_batch(draw), places=normal_from(draw, 12, 5), **small),
+        example(ask, **likelier, clip_epsilon=0.9),
+        example(ask, **_batch(draw), clip_epsilon=3.0, value_clip_epsilon=1.5, value_coef=0.4),
+        example(ask, **idle, entropy_coef=0.1, value_coef=0.0),
+        example(scenario("wrapped_loss_of", of=PPOTrainer.compute_loss), **_batch(draw)),
     ]
 
 
@@ -107,9 +106,9 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
         {"kl_target": 0.5, "kl_horizon": 40, "updates_done": 7, "num_updates": 9, "lam": 0.7, "gamma": 0.9},
         {"whiten_advantages": False, "kl_coef": 0.2, "kl_target": 1.5, "kl_horizon": 50},
     ):
-        found.append(request(ask, **_world(draw), seed=seed, batch_size=5, max_new_tokens=4, **settings))
+        found.append(example(ask, **_world(draw), seed=seed, batch_size=5, max_new_tokens=4, **settings))
     found.append(
-        request(ask, **_world(draw), seed=seed, batch_size=5, num_epochs=1, num_updates=4, updates_done=2, calls=2)
+        example(ask, **_world(draw), seed=seed, batch_size=5, num_epochs=1, num_updates=4, updates_done=2, calls=2)
     )
     # A certain policy, 2 -> 3 -> stop, and a uniform reference: KL 3 ln 2 per response, 2 ln 2 per token; the target is
     # between the two, and near enough to both for the error not to be clipped.
@@ -122,9 +121,9 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
         "reward": normal_from(draw, 4),
     }
     target = 2.2 * math.log(2.0)
-    found.append(request(ask, **tables, prompts=((2,), (3,)), seed=seed, kl_target=target, kl_horizon=50))
+    found.append(example(ask, **tables, prompts=((2,), (3,)), seed=seed, kl_target=target, kl_horizon=50))
     one = _world(draw) | {"prompts": ((2, 3),)}
-    found.append(request(ask, **one, seed=seed, batch_size=1, num_minibatches=1, max_new_tokens=4))
+    found.append(example(ask, **one, seed=seed, batch_size=1, num_minibatches=1, max_new_tokens=4))
     real = scenario("real_updates_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "num_minibatches": 2, "num_epochs": 2, "max_new_tokens": 4, "learning_rate": 0.05}
     settings |= {
@@ -134,18 +133,18 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
         "kl_horizon": 20,
         "adam_epsilon": 0.1,
     }
-    found.append(request(real, **_world(draw), seed=seed, **settings))
+    found.append(example(real, **_world(draw), seed=seed, **settings))
     return found
 
 
 def _runs(seed: int) -> list[Request]:
     ask = scenario("run_of", of=PPOTrainer.train)
     return [
-        request(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
-        request(
+        example(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
+        example(
             ask, available=4, batch_size=6, samples_per_prompt=2, num_updates=6, updates_done=4, seed=seed, log=True
         ),
-        request(
+        example(
             ask,
             available=7,
             batch_size=2,
@@ -156,8 +155,8 @@ def _runs(seed: int) -> list[Request]:
             log=True,
             seed=seed,
         ),
-        request(ask, available=3, batch_size=2, num_minibatches=1, num_updates=4, diverges_in=2, log=True, seed=seed),
-        request(
+        example(ask, available=3, batch_size=2, num_minibatches=1, num_updates=4, diverges_in=2, log=True, seed=seed),
+        example(
             ask,
             available=3,
             batch_size=2,
@@ -175,11 +174,11 @@ def _saved(draw: torch.Generator) -> list[Request]:
     interrupted = scenario("interrupted_save_of", of=PPOTrainer.save_checkpoint)
     folder = f"runs/{word_from(draw)}/checkpoint"
     return [
-        request(ask, marks=(_mark(draw),), batch_size=2, num_minibatches=1),
-        request(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, beside="notes.txt", kl_target=6.0),
-        request(interrupted, first=_mark(draw), second=_mark(draw)),
-        request(interrupted, first=_mark(draw), second=_mark(draw), while_renaming=True),
-        request(scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
+        example(ask, marks=(_mark(draw),), batch_size=2, num_minibatches=1),
+        example(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, beside="notes.txt", kl_target=6.0),
+        example(interrupted, first=_mark(draw), second=_mark(draw)),
+        example(interrupted, first=_mark(draw), second=_mark(draw), while_renaming=True),
+        example(scenario("parts_in_training_mode_after", of=PPOTrainer.save_checkpoint), method="save_checkpoint"),
     ]
 
 
@@ -187,15 +186,15 @@ def _loaded(draw: torch.Generator) -> list[Request]:
     ask = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
     refused = scenario("refused_load_of", of=PPOTrainer.load_checkpoint)
     return [
-        request(ask, mark=_mark(draw), learning_rate=0.1),
-        request(ask, mark=_mark(draw), as_path=False, kl_target=6.0),
-        request(ask, mark=_mark(draw), content="4 wide"),
-        request(ask, mark=_mark(draw), mark_before=_mark(draw)),
-        request(ask, mark=_mark(draw), wrapped=True),
-        request(ask, mark=_mark(draw), with_global_draws=True),
-        request(ask, mark=_mark(draw), content="of other names"),
-        request(scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
-        request(refused, mark=_mark(draw), mark_before=_mark(draw), width=2),
+        example(ask, mark=_mark(draw), learning_rate=0.1),
+        example(ask, mark=_mark(draw), as_path=False, kl_target=6.0),
+        example(ask, mark=_mark(draw), content="4 wide"),
+        example(ask, mark=_mark(draw), mark_before=_mark(draw)),
+        example(ask, mark=_mark(draw), wrapped=True),
+        example(ask, mark=_mark(draw), with_global_draws=True),
+        example(ask, mark=_mark(draw), content="of other names"),
+        example(scenario("parts_in_training_mode_after", of=PPOTrainer.load_checkpoint), method="load_checkpoint"),
+        example(refused, mark=_mark(draw), mark_before=_mark(draw), width=2),
     ]
 
 
@@ -218,14 +217,14 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
             "policy_loss": normal_from(draw, 9),
         }
         script["approx_kl"][2] = 0.9
-        found.append(request(ask, rows=rows, **script, seed=seed, **settings))
+        found.append(example(ask, rows=rows, **script, seed=seed, **settings))
     # The mean so far exceeds the limit one step after the first that does.
     script["approx_kl"] = torch.tensor([0.1, 0.9, 0.9, 0.1], dtype=torch.float64)
     settings = {"seed": seed, "batch_size": 4, "num_minibatches": 2, "max_update_kl": 0.6}
-    found.append(request(ask, rows=4, **script, **settings))
+    found.append(example(ask, rows=4, **script, **settings))
     # So does the very first one.
     script["approx_kl"] = script["approx_kl"][1:]
-    found.append(request(ask, rows=4, **script, **settings))
+    found.append(example(ask, rows=4, **script, **settings))
     return found
 
 
@@ -247,19 +246,19 @@ def _steps(draw: torch.Generator) -> list[Request]:
             "critic_slopes": 3 * normal_from(draw, *mask.shape),
         }
         options = {"micro_batch_size": size, "learning_rate": 0.5, "adam_epsilon": 0.5, **settings}
-        found.append(request(ask, **slopes, mask=mask, ratios=ratios, **options))
+        found.append(example(ask, **slopes, mask=mask, ratios=ratios, **options))
     ratios = torch.ones_like(mask, dtype=torch.float64)
     ratios[0] = 400.0  # the mean is far above the threshold, the last microbatch below
-    found.append(request(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 2}))
+    found.append(example(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 2}))
     mask, rare = torch.ones(2, 3, dtype=torch.bool), torch.ones(2, 3, dtype=torch.float64)
     rare[0, 0] = 10.0  # above the threshold; the mean of its row is not
     slopes = {"actor_slopes": normal_from(draw, 2, 3), "critic_slopes": normal_from(draw, 2, 3)}
     options = {**options, "micro_batch_size": 1, "ratio_threshold": 4.5}
-    found.append(request(ask, **slopes, mask=mask, ratios=[rare], **options))
+    found.append(example(ask, **slopes, mask=mask, ratios=[rare], **options))
     mask = torch.arange(301) < torch.tensor([[301], [2]])  # bfloat16 does not count beyond 256
     slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
     ratios = torch.ones_like(mask, dtype=torch.float64)
-    found.append(request(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 1}))
+    found.append(example(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 1}))
     return found
 
 

@@ -34,7 +34,7 @@ from testcases.harness.oracle.mutations import (
 )
 from testcases.harness.oracle.mutations import wrong_answers as answers_of
 from testcases.harness.report.compare import same_outcome
-from testcases.harness.suite.checks import as_argument
+from testcases.harness.suite.asserts import as_argument
 
 from .more_masks import MORE
 from .probes import PROBES

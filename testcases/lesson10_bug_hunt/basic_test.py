@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,
@@ -23,7 +21,7 @@ from tutorial.lesson10_bug_hunt import (
 NAN, LOG_3 = math.nan, math.log(3)
 
 
-@named_cases(
+@named(
     "rewards, critic, lengths, factor, credit",
     {
         # 4; 2 + 4; 1 + 6
@@ -48,7 +46,7 @@ def test_credit_packed_is_that_of_each_response_alone(lengths):
     assert_equal(credit_packed(rewards, critic, lengths=lengths, **options), torch.cat(alone))
 
 
-@named_cases(
+@named(
     "ratio, merit, gain, slope",
     {
         "nothing-has-moved": (1.0, 1.0, 1.0, 1.0),
@@ -72,7 +70,7 @@ def test_pessimistic_gain_is_the_mean_over_tokens():
     assert_equal(grads, ratios=[0.0, 0.0])
 
 
-@named_cases(
+@named(
     "estimate, target, error, slope",
     {
         "within-the-room": (1.1, 2.0, 0.405, -0.9),
@@ -97,7 +95,7 @@ def test_bounded_error_is_the_mean_over_tokens():
     assert_equal(grads, estimates=[0.0, -0.75])
 
 
-@named_cases("scores", {"one-prompt": [[4.0, 4.0]], "one-response-each": [[4.0], [4.0]]})
+@named("scores", {"one-prompt": [[4.0, 4.0]], "one-response-each": [[4.0], [4.0]]})
 @pytest.mark.points(3)
 def test_merge_moments_by_hand(scores):
     # 0 and 2 were seen; of 0, 2, 4, 4 the mean is 2.5, the variance (6.25 + 0.25 + 2.25 + 2.25) / 4
@@ -114,7 +112,7 @@ def test_merge_moments_are_those_of_all_scores_together(shape):
     assert_equal(answer, seen=6.0 + scores.numel(), mean=mean, variance=variance)
 
 
-@named_cases(
+@named(
     "heat, token, drift",
     {
         # At temperature 2 the policy has 3/4 and 1/4, the frozen model 1/10 and 9/10; at 1: 9/10, and 1/82.
@@ -135,7 +133,7 @@ def test_sampled_drift_of_equal_models_is_zero(heat):
     assert_equal(sampled_drift(logits, logits, [[0, 1, 2], [3, 0, 1]], heat), torch.zeros(2, 3).double(), atol=1e-12)
 
 
-@named_cases(
+@named(
     "tokens, visible, vector",
     {
         # (1 + 20 + 300) / 3
@@ -171,7 +169,7 @@ def test_sum_in_groups_keeps_each_sum_beside_its_row():
     assert_equal(sum_in_groups(numbers, lengths, 7), expected)
 
 
-@named_cases(
+@named(
     "prompts, replies, tokens, labels",
     {
         "rows-of-one-length": (

@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal, uniform_from
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, reference
 from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
 
 
@@ -16,7 +14,7 @@ def noise(*shape: int, seed: int = 3) -> torch.Tensor:
     return uniform_from(torch.Generator().manual_seed(seed), *shape)
 
 
-@named_cases(
+@named(
     "decay, value_loss, critic",
     {
         # Targets 1 + 3 and 3 in both updates, the critic goes halfway: losses (16 + 9) / 2, (4 + 2.25) / 2
@@ -71,7 +69,7 @@ def test_train_sliced_does_not_depend_on_the_size_of_a_slice(rows):
     assert_equal(train_sliced(*batch, rows), reference(train_sliced, *batch, len(replies)))
 
 
-@named_cases(
+@named(
     "passes, score, ratio, outside",
     {
         "one-pass-is-the-policy-gradient": (1, 0.5, 1.0, 0.0),

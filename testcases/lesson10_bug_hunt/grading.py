@@ -11,8 +11,7 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.sections import section_for
 from testcases.harness.execution.messages import Outcome, Request
 from testcases.harness.report.failures import CheckFailed, clean, report, show
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import Answer, call, request
+from testcases.harness.suite.asserts import Answer, call, example, scenario
 from testcases.harness.suite.session import current
 
 from .bank import FAMILIES, Implementation, drawn, packed
@@ -46,7 +45,7 @@ def asked(exercise: Any, seed: str, size: int) -> Request:
 
 def behind(exercise: Any, name: str, function: str, bank: Tensor) -> Request:
     """A question about implementations that the tests do not share a process with."""
-    asked = request(scenario(name, of=exercise), function=function, bank=bank, seconds=SECONDS)
+    asked = example(scenario(name, of=exercise), function=function, bank=bank, seconds=SECONDS)
     return replace(asked, behind=("bank",))
 
 

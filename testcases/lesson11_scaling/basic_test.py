@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, scenario
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -30,7 +29,7 @@ def rows(*numbers):
     return torch.tensor(numbers, dtype=torch.int64)
 
 
-@named_cases(
+@named(
     "lengths, n_processes, micro_batch_size, plan",
     {
         # longest first: rows 1 (9 tokens), 3 (7), 0 (4), 2 (2); assigned: 1 and 0 | 3 and 2
@@ -52,7 +51,7 @@ def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan)
     assert_equal(PLAN(lengths=lengths, n_processes=n_processes, micro_batch_size=micro_batch_size), plan)
 
 
-@named_cases(
+@named(
     "tokens, total_tokens, n_processes, weight",
     {
         "the-share-of-the-tokens": (100, 1000, 1, 0.1),
@@ -73,7 +72,7 @@ FEW = {"policy_loss": 0.5, "ratio_mean": 2.0, "ratio_max": 3.0}
 MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
 
 
-@named_cases(
+@named(
     "parts, tokens, merged",
     {
         "by-their-tokens": ([FEW, MANY], [100, 900], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}),
@@ -103,7 +102,7 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
     assert_equal(merge_statistics(parts, tuple(tokens)), merged, equal_nan=True)
 
 
-@named_cases(
+@named(
     "moments, merged",
     {
         # 1, 3 (mean 2, squares 2) and 6 (mean 6): all three have mean 10/3; 49/9 + 1/9 + 64/9 = 38/3
@@ -133,7 +132,7 @@ OTHER = [[1.0, 8.0, 0.0]]
 DEVIATION = math.sqrt(13 + 1e-8)
 
 
-@named_cases(
+@named(
     "others, place, mean, scale",
     {
         "the-first-of-two": (OTHER, 0, 4.0, DEVIATION),
@@ -156,7 +155,7 @@ def test_global_masked_whiten_shifts_the_mean_by_default():
     assert_equal(WHITENED(**OWN, others=OTHER, place=0), whitened=[[-3 / DEVIATION, 0.0], [-1 / DEVIATION, 0.0]])
 
 
-@named_cases(
+@named(
     "values, others, whitened",
     {
         # The variance is 0, and sqrt(0 + 1e-8) divides.
@@ -184,7 +183,7 @@ def test_global_masked_whiten_of_a_single_token():
     assert_equal(answer, whitened=[[2.0]])
 
 
-@named_cases(
+@named(
     "name, slope, rank, lora_alpha",
     {
         "rank-1": ("default", 0.5, 1, 1),
@@ -267,7 +266,7 @@ def test_optimizer_step_does_not_depend_on_the_processes(n_processes):
     )
 
 
-@named_cases(
+@named(
     "n_processes, size, forwards",
     {
         # five rows of 1, 1, 2, 2, 2 tokens; longest first: 2 3 4 0 1
@@ -312,7 +311,7 @@ def test_optimizer_step_reports_the_whole_minibatch(n_processes, size):
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, None), (1, 1), (2, None)])
-@named_cases(
+@named(
     "ratios, skipped",
     {
         # Mean over all tokens (20 + 3) / 4 < 10, though one process sees 20.

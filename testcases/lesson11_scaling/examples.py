@@ -7,8 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
@@ -41,10 +40,10 @@ def _plans(draw: torch.Generator) -> list[Request]:
     found = []
     for rows, processes, size in ((7, 2, 2), (8, 2, None), (9, 4, 3), (5, 3, 1), (2, 4, None), (6, 1, 4), (12, 3, 2)):
         lengths = torch.randint(0, 6, (rows,), generator=draw)
-        found.append(request(ask, lengths=lengths, n_processes=processes, micro_batch_size=size))
+        found.append(example(ask, lengths=lengths, n_processes=processes, micro_batch_size=size))
     # float16 and bfloat16 cannot tell these apart.
-    found.append(request(ask, lengths=4_000 + torch.randperm(9, generator=draw), n_processes=2, micro_batch_size=3))
-    return [*found, request(ask, lengths=torch.randint(1, 9, (6,), generator=draw), n_processes=2)]
+    found.append(example(ask, lengths=4_000 + torch.randperm(9, generator=draw), n_processes=2, micro_batch_size=3))
+    return [*found, example(ask, lengths=torch.randint(1, 9, (6,), generator=draw), n_processes=2)]
 
 
 def _weights(draw: torch.Generator) -> list[Request]:
@@ -52,12 +51,12 @@ def _weights(draw: torch.Generator) -> list[Request]:
     for processes in (1, 2, 4):
         total = int(torch.randint(20, 200, (), generator=draw))
         tokens = int(torch.randint(3, total, (), generator=draw))
-        found.append(request(gradient_weight, tokens, total, processes))
+        found.append(example(gradient_weight, tokens, total, processes))
     return [
         *found,
-        request(gradient_weight, 3, 7),
-        request(gradient_weight, 0, 9, 2),
-        request(gradient_weight, 5, 5, 3),
+        example(gradient_weight, 3, 7),
+        example(gradient_weight, 0, 9, 2),
+        example(gradient_weight, 5, 5, 3),
     ]
 
 
@@ -70,21 +69,21 @@ def _statistics(draw: torch.Generator) -> list[Request]:
     found = []
     for tokens in ((7, 2), (1, 1, 6), (3, 0, 5, 2), (4,)):
         parts = [part() for _ in tokens]
-        found.append(request(merge_statistics, parts, tokens))
+        found.append(example(merge_statistics, parts, tokens))
     nothing = dict.fromkeys(part(), float("nan")) | {"ratio_max": 50.0}
-    found.append(request(merge_statistics, [nothing, part(), part()], (0, 2, 3)))
-    found.append(request(merge_statistics, [part(), part() | {"ratio_mean": float("nan")}], (2, 3)))
-    return [*found, request(merge_statistics, [part() | {"ratio_max": 0.25}, part() | {"ratio_max": 0.5}], (2, 3))]
+    found.append(example(merge_statistics, [nothing, part(), part()], (0, 2, 3)))
+    found.append(example(merge_statistics, [part(), part() | {"ratio_mean": float("nan")}], (2, 3)))
+    return [*found, example(merge_statistics, [part() | {"ratio_max": 0.25}, part() | {"ratio_max": 0.5}], (2, 3))]
 
 
 def _moments(draw: torch.Generator) -> list[Request]:
-    found = [request(merge_moments, _some_moments(draw, parts)) for parts in (2, 3, 5, 1)]
+    found = [example(merge_moments, _some_moments(draw, parts)) for parts in (2, 3, 5, 1)]
     with_empty = _some_moments(draw, 4)
     with_empty[:3:2] = torch.tensor([0.0, float("nan"), float("nan")])
     with_nan, with_large_mean = _some_moments(draw, 3), _some_moments(draw, 3)
     with_nan[2, 2] = float("nan")
     with_large_mean[:, 1] += 1e6  # at 1e8 the sound ways differ by more than the tolerance
-    return [*found, *(request(merge_moments, one) for one in (with_empty, with_nan, with_large_mean))]
+    return [*found, *(example(merge_moments, one) for one in (with_empty, with_nan, with_large_mean))]
 
 
 def _some_moments(draw: torch.Generator, parts: int) -> Tensor:
@@ -100,10 +99,10 @@ def _whitened(draw: torch.Generator) -> list[Request]:
         values = normal_from(draw, 3, 4).masked_fill(~mask, float("nan"))
         given = {"others": _some_moments(draw, others), "place": place}
         given |= {} if shift is None else {"shift_mean": shift}
-        found.append(request(ask, values=values, mask=mask, **given))
-        found.append(request(ask, values=values.masked_fill(mask & (values > 1), float("nan")), mask=mask, **given))
+        found.append(example(ask, values=values, mask=mask, **given))
+        found.append(example(ask, values=values.masked_fill(mask & (values > 1), float("nan")), mask=mask, **given))
     # One row of one token
-    found.append(request(ask, values=normal_from(draw, 1, 1), mask=torch.ones(1, 1).bool(), **given))
+    found.append(example(ask, values=normal_from(draw, 1, 1), mask=torch.ones(1, 1).bool(), **given))
     return found
 
 
@@ -112,11 +111,11 @@ def _references(draw: torch.Generator) -> list[Request]:
     # Exact in float32, also when 1 is added or it is taken three times.
     slope = 0.25 + float(torch.randint(2**17, (), generator=draw)) / 2**16
     return [
-        request(ask, adapter=slope),
-        request(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2),
-        request(ask, adapter=slope + 2**-10),
-        request(ask, adapter=slope, lora_dropout=0.5),
-        request(ask, adapter=slope, name="sft", more_than_lora=True),
+        example(ask, adapter=slope),
+        example(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2),
+        example(ask, adapter=slope + 2**-10),
+        example(ask, adapter=slope, lora_dropout=0.5),
+        example(ask, adapter=slope, name="sft", more_than_lora=True),
     ]
 
 
@@ -136,13 +135,13 @@ def _steps(draw: torch.Generator) -> list[Request]:
         ratios[1] = ratios[1] * torch.tensor([30.0, 1.0, 1.0, 1.0, 60.0]).double().unsqueeze(1)
         slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
         settings = {"adam_epsilon": 0.3, **settings}
-        found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
+        found.append(example(ask, **slopes, mask=mask, ratios=ratios, n_processes=processes, **settings))
     long = torch.arange(301) < torch.tensor([301, 2]).unsqueeze(1)  # bfloat16 does not count beyond 256
     slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
     ratios = [torch.ones(long.shape).double()]
-    found.append(request(ask, **slopes, mask=long, ratios=ratios, n_processes=2, adam_epsilon=0.3))
+    found.append(example(ask, **slopes, mask=long, ratios=ratios, n_processes=2, adam_epsilon=0.3))
     for ratio in (4.0, float("nan")):  # exactly the threshold, and no number at all
         ratios = [torch.full(mask.shape, ratio).double()]
         slopes = {"actor_slopes": normal_from(draw, 5, 4), "critic_slopes": normal_from(draw, 5, 4)}
-        found.append(request(ask, **slopes, mask=mask, ratios=ratios, n_processes=2, ratio_threshold=4.0))
+        found.append(example(ask, **slopes, mask=mask, ratios=ratios, n_processes=2, ratio_threshold=4.0))
     return found

@@ -12,10 +12,10 @@ from testcases.harness.suite.asserts import (
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
+    named,
+    reference,
     scenario,
 )
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
 from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, demonstrations, fluent, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tiny_models.gold import gold_score, is_well_formed
@@ -55,7 +55,7 @@ def test_sft_loss_is_the_mean_over_tokens():
     assert_equal(sft_loss(logits, input_ids, mask), sum(losses) / len(losses))
 
 
-@named_cases("garbage", {"nan": math.nan, "infinite": math.inf, "large": 1e30})
+@named("garbage", {"nan": math.nan, "infinite": math.inf, "large": 1e30})
 def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
     logits, input_ids, mask = ragged()
     used = mask.roll(-1, dims=1).unsqueeze(2)

@@ -9,10 +9,10 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     assert_leaves_global_random_alone,
+    named,
     scenario,
     value_and_gradients,
 )
-from testcases.harness.suite.runner import named_cases
 from testcases.lesson12_capstone.examples import ALL, CLIPPED, MANY, SCRIPT, stages
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
@@ -29,7 +29,7 @@ SKEW = [LN2, 0.0, 0.0]
 EVEN = [0.0, 0.0, -math.inf]
 
 
-@named_cases(
+@named(
     "logits, input_ids, loss_mask, loss",
     {
         # Token 1 is predicted by the logits at 0, token 2 by those at 1.
@@ -154,7 +154,7 @@ def test_train_sft_trains_in_train_mode_and_leaves_it(train_mode):
 LONG = dict(list(SCRIPT.items())[:4])
 
 
-@named_cases(
+@named(
     "settings",
     {
         "by-default": {},
@@ -214,7 +214,7 @@ def test_evaluate_policy_reads_the_reference_at_the_temperature():
     assert_equal(answer, kl=math.log(len(WORDS) + 3) - math.log(4) + math.log(len(WORDS)))
 
 
-@named_cases(
+@named(
     "trains",
     {
         "in-eval-mode": (),
@@ -251,7 +251,7 @@ STAGES = stages(torch.Generator().manual_seed(11))
 RUN = {"num_updates": 2, "batch_size": 4, "num_epochs": 1, "learning_rate": 0.05}
 
 
-@named_cases("frozen", {"trainable": NO, "frozen": YES})
+@named("frozen", {"trainable": NO, "frozen": YES})
 def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
     answer = TUNED(**STAGES, prompts=PROMPTS, frozen=frozen, **RUN)
     assert_equal(
@@ -309,6 +309,6 @@ def test_train_policy_runs_to_the_end_and_calls_on_update():
     assert answer["on_update"] == [1, 2, 3], "on_update after each of the three updates"
 
 
-@named_cases("prompts", {"less-than-a-batch": PROMPTS, "more-than-a-batch-one-of-them-twice": MANY})
+@named("prompts", {"less-than-a-batch": PROMPTS, "more-than-a-batch-one-of-them-twice": MANY})
 def test_train_policy_agrees_with_a_run_of_the_reference(prompts):
     assert_equals_reference(TUNED(**STAGES, prompts=prompts, kl_coef=0.2, seed=3, **RUN), rtol=1e-5, atol=1e-5)

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import as_argument, generator, normal_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 from .scenarios_models import WORDS
@@ -59,7 +58,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
             # A row's last logits score nothing; nor do those before a token that is not learned.
             logits = logits.masked_fill(~mask.roll(-1, dims=1).unsqueeze(2), math.nan)
             logits[:, -1] = math.nan
-        found.append(request(sft_loss, logits, input_ids, mask, grad_of=() if garbage else "logits"))
+        found.append(example(sft_loss, logits, input_ids, mask, grad_of=() if garbage else "logits"))
     return found
 
 
@@ -67,8 +66,8 @@ def _fits(draw: torch.Generator, seed: int) -> list[Request]:
     ask = scenario("fitted_of", of=train_sft)
     options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed + 1, "places": normal_from(draw, 8, 6)}
     return [
-        request(ask, table=3 * normal_from(draw, 6, 6), **demonstrations(draw, 5), **options),
-        request(
+        example(ask, table=3 * normal_from(draw, 6, 6), **demonstrations(draw, 5), **options),
+        example(
             ask,
             table=normal_from(draw, 6, 6),
             **demonstrations(draw, 4),
@@ -76,7 +75,7 @@ def _fits(draw: torch.Generator, seed: int) -> list[Request]:
             batch_size=3,
             train_mode=True,
         ),
-        request(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0, frozen=True),
+        example(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0, frozen=True),
     ]
 
 
@@ -97,14 +96,14 @@ def _evaluations(draw: torch.Generator) -> list[Request]:
     size = len(WORDS)
     tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * normal_from(draw, 32, size)}
     return [
-        request(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=normal_from(draw, size, size)),
-        request(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12, seed=3),
-        request(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
-        request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
-        request(ask, prompts=PROMPTS, **tables, in_train_mode=ALL[::2], pad_token_id=1, kl_estimator="k3"),
-        request(ask, prompts=PROMPTS[:1], script={PROMPTS[0]: "the film was bad . <unk>"}, stop_token_ids=(1, 2)),
-        request(ask, prompts=PROMPTS[1:2], script=SCRIPT, in_train_mode=ALL[1::2]),
-        request(ask, prompts=tuple(SCRIPT)[-1:], script=SCRIPT, max_new_tokens=5),
+        example(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=normal_from(draw, size, size)),
+        example(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12, seed=3),
+        example(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
+        example(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
+        example(ask, prompts=PROMPTS, **tables, in_train_mode=ALL[::2], pad_token_id=1, kl_estimator="k3"),
+        example(ask, prompts=PROMPTS[:1], script={PROMPTS[0]: "the film was bad . <unk>"}, stop_token_ids=(1, 2)),
+        example(ask, prompts=PROMPTS[1:2], script=SCRIPT, in_train_mode=ALL[1::2]),
+        example(ask, prompts=tuple(SCRIPT)[-1:], script=SCRIPT, max_new_tokens=5),
     ]
 
 
@@ -125,10 +124,10 @@ def _runs(draw: torch.Generator, seed: int) -> list[Request]:
     ask = scenario("tuned_of", of=train_policy)
     common = {"num_updates": 2, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.05, "seed": seed + 1}
     return [
-        request(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),
-        request(ask, **stages(draw), prompts=PROMPTS, kl_coef=0.3, temperature=0.8, **common),
-        request(ask, **stages(draw), prompts=PROMPTS, resume_after=1, **common),
-        request(ask, **stages(draw), prompts=MANY, **common),
+        example(ask, **stages(draw), prompts=PROMPTS[:2], frozen=True, **common),
+        example(ask, **stages(draw), prompts=PROMPTS, kl_coef=0.3, temperature=0.8, **common),
+        example(ask, **stages(draw), prompts=PROMPTS, resume_after=1, **common),
+        example(ask, **stages(draw), prompts=MANY, **common),
     ]
 
 

@@ -12,10 +12,10 @@ from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
     gradients,
+    reference,
     scenario,
     value_and_gradients,
 )
-from testcases.harness.suite.checks import reference
 from tutorial.lesson01_masked_sequences import masked_mean
 from tutorial.lesson02_reward_model import pairwise_loss
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline

@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, value_and_gradients
-from testcases.harness.suite.checks import reference
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
 from tutorial.lesson06_kl_rewards import estimate_kl
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
@@ -32,7 +30,7 @@ def logs(*rows):
 
 
 # mean 2, distances from it -1, -1, -1, 3, standard deviation sqrt((1 + 1 + 1 + 9) / 3) = 2
-@named_cases(
+@named(
     "scores, epsilon, divide_by_std, advantages",
     {
         "in-standard-deviations-of-the-group": ([[1.0, 1.0, 1.0, 5.0]], 0.0, True, [[-0.5, -0.5, -0.5, 1.5]]),
@@ -62,7 +60,7 @@ def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
 
 
 # ratio = probability now / probability then
-@named_cases(
+@named(
     "now, then, advantage, loss, slope",
     {
         "on-policy-is-plain-policy-gradient": (0.5, 0.5, 1.0, -1.0, -1.0),
@@ -98,7 +96,7 @@ def test_clipped_token_losses_of_ragged_responses():
 
 
 # The slope is -min(ratio, cap) * advantage. PPO's, with 0.2 on both sides, is 0 in the two cases marked "where PPO".
-@named_cases(
+@named(
     "now, then, advantage, ratio_cap, loss, slope",
     {
         "on-policy-it-is-plain-policy-gradient": (0.5, 0.5, 1.0, 1.25, LOG_2, -1.0),
@@ -121,7 +119,7 @@ LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, 9.0, 9.0, 9.0]], [[True] * 4, [True,
 
 
 # Four tokens of 1 and one of 4: 8 in five tokens, two responses
-@named_cases(
+@named(
     "options, loss, slopes",
     {
         "tokens": ({"denominator": "tokens"}, 1.6, (0.2, 0.2)),
@@ -141,7 +139,7 @@ def test_reduce_losses_by_hand(options, loss, slopes):
 
 
 # log-ratios log 2 and log 8: their mean is log 4, their sum log 16
-@named_cases(
+@named(
     "per_token, ratio, slope",
     {"the-geometric-mean-of-the-token-ratios": (True, 4.0, 2.0), "their-product": (False, 16.0, 16.0)},
 )
@@ -160,7 +158,7 @@ def test_sequence_ratio_by_hand(per_token, ratio, slope):
 
 
 # slope of ratio * (e^d - 1 - d) by the log-probability, d = log(reference / now): ratio * log(now / reference)
-@named_cases(
+@named(
     "now, then, reference, loss, slope",
     {
         "at-the-reference-there-is-no-cost": (0.5, 0.5, 0.5, 0.0, 0.0),
@@ -180,7 +178,7 @@ def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
     assert_equal(grads, log_probs=[[slope, 0.0]])
 
 
-@named_cases(
+@named(
     "trainer, sampler, cap, weights",
     {
         "what-agrees-weighs-1": ([[0.5, 0.2]], [[0.5, 0.2]], 2.0, [[1.0, 1.0]]),
@@ -200,7 +198,7 @@ def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
 
 
 # -log sigmoid(log 3) = log(4/3), and there the sigmoid is 3/4: the slope is -beta / 4
-@named_cases(
+@named(
     "chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope",
     {
         "where-nothing-has-moved-it-is-log-2": ([-3.0], [-5.0], [-3.0], [-5.0], 0.5, LOG_2, [-0.25]),
@@ -230,9 +228,7 @@ def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss
 
 
 # Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
-@named_cases(
-    "n, best", {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)}
-)
+@named("n, best", {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)})
 @pytest.mark.points(3)
 def test_expected_best_of_n_by_hand(n, best):
     assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0]], n), [best])
@@ -243,7 +239,7 @@ def test_expected_best_of_n_keeps_prompts_apart():
 
 
 # Of two equally likely responses the best of 2 is the worse one with 1/4, the better one with 3/4
-@named_cases(
+@named(
     "probabilities, n, kl",
     {
         "one-draw-is-the-policy": ([0.2, 0.3, 0.5], 1, 0.0),

@@ -6,8 +6,7 @@ import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness.execution.messages import Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     cispo_token_losses,
@@ -37,23 +36,23 @@ def examples(seed: int) -> list[Request]:
         slopes, advantages = normal_from(draw, rows, steps), normal_from(draw, rows)
         low, high, cap = (0.1 + float(torch.rand((), generator=draw)) * size for size in (0.3, 0.6, 0.0))
         found += [
-            request(
+            example(
                 clipped_token_losses, now, then, advantages, mask, low, high, grad_of="log_probs", grad_weights=slopes
             ),
-            request(
+            example(
                 cispo_token_losses, now, then, advantages, mask, 1 + high, grad_of="log_probs", grad_weights=slopes
             ),
-            request(sequence_ratio, now, then, mask, grad_of="log_probs", grad_weights=advantages),
-            request(sequence_ratio, now, then, mask, False, grad_of="log_probs"),
-            request(kl_token_losses, now, then, ref, mask, grad_of="log_probs", grad_weights=slopes),
-            request(truncated_importance_weights, now, then, mask, 1.0 + cap * 3),
-            request(truncated_importance_weights, now, then, mask),
-            request(reduce_losses, losses, mask, grad_of="losses"),
-            request(reduce_losses, losses, mask, "responses", grad_of="losses"),
-            request(reduce_losses, losses, mask, "constant", None, 9.0, grad_of="losses"),
-            request(reduce_losses, losses, mask, "tokens", 50.0, grad_of="losses"),
-            request(reduce_losses, losses, mask, "responses", 11.0, grad_of="losses"),
-            request(reduce_losses, losses, mask, "constant", 11.0, 9.0, grad_of="losses"),
+            example(sequence_ratio, now, then, mask, grad_of="log_probs", grad_weights=advantages),
+            example(sequence_ratio, now, then, mask, False, grad_of="log_probs"),
+            example(kl_token_losses, now, then, ref, mask, grad_of="log_probs", grad_weights=slopes),
+            example(truncated_importance_weights, now, then, mask, 1.0 + cap * 3),
+            example(truncated_importance_weights, now, then, mask),
+            example(reduce_losses, losses, mask, grad_of="losses"),
+            example(reduce_losses, losses, mask, "responses", grad_of="losses"),
+            example(reduce_losses, losses, mask, "constant", None, 9.0, grad_of="losses"),
+            example(reduce_losses, losses, mask, "tokens", 50.0, grad_of="losses"),
+            example(reduce_losses, losses, mask, "responses", 11.0, grad_of="losses"),
+            example(reduce_losses, losses, mask, "constant", 11.0, 9.0, grad_of="losses"),
         ]
     return found + _at_the_corners(draw) + _of_groups(draw) + _of_pairs(draw) + _plain(draw)
 
@@ -66,20 +65,20 @@ def _at_the_corners(draw: torch.Generator) -> list[Request]:
     ref = torch.tensor([[2.0**-13, -(2.0**-12), 2.0**-12]])
     both = {"grad_of": ("log_probs", "old_log_probs")}
     return [
-        request(reduce_losses, now, empty, "responses"),
-        request(sequence_ratio, now, then, full, **both),
-        request(clipped_token_losses, now - 1000, then - 1000, advantages, full, grad_of="log_probs"),
-        request(
+        example(reduce_losses, now, empty, "responses"),
+        example(sequence_ratio, now, then, full, **both),
+        example(clipped_token_losses, now - 1000, then - 1000, advantages, full, grad_of="log_probs"),
+        example(
             clipped_token_losses, now, then, advantages, full, grad_of=("log_probs", "old_log_probs", "advantages")
         ),
-        request(cispo_token_losses, now - 1000, then - 1000, advantages, full, 1.5, grad_of="log_probs"),
-        request(
+        example(cispo_token_losses, now - 1000, then - 1000, advantages, full, 1.5, grad_of="log_probs"),
+        example(
             cispo_token_losses, now, then, advantages, full, 5.0, grad_of=("log_probs", "old_log_probs", "advantages")
         ),
-        request(scenario("kl_in_units", of=kl_token_losses), **near, ref_log_probs=ref, unit=2.0**-27),
-        request(kl_token_losses, now, then, now - then, full, grad_of=("log_probs", "old_log_probs", "ref_log_probs")),
-        request(truncated_importance_weights, now + 4, then, full, 1.5),
-        request(truncated_importance_weights, now, then, full, grad_of="log_probs"),
+        example(scenario("kl_in_units", of=kl_token_losses), **near, ref_log_probs=ref, unit=2.0**-27),
+        example(kl_token_losses, now, then, now - then, full, grad_of=("log_probs", "old_log_probs", "ref_log_probs")),
+        example(truncated_importance_weights, now + 4, then, full, 1.5),
+        example(truncated_importance_weights, now, then, full, grad_of="log_probs"),
     ]
 
 
@@ -88,17 +87,17 @@ def _of_groups(draw: torch.Generator) -> list[Request]:
     for prompts, responses in ((3, 5), (4, 4), (1, 3), (5, 2)):
         scores = 3 * normal_from(draw, prompts, responses) + 1
         found += [
-            request(group_advantages, scores, 0.3, grad_of="scores"),
-            request(group_advantages, scores, divide_by_std=False),
-            request(group_advantages, scores),
-            request(expected_best_of_n, scores, 2),
-            request(expected_best_of_n, scores, responses),
-            request(expected_best_of_n, scores, 1),
+            example(group_advantages, scores, 0.3, grad_of="scores"),
+            example(group_advantages, scores, divide_by_std=False),
+            example(group_advantages, scores),
+            example(expected_best_of_n, scores, 2),
+            example(expected_best_of_n, scores, responses),
+            example(expected_best_of_n, scores, 1),
         ]
         chances = normal_from(draw, responses).softmax(dim=0)
-        found += [request(best_of_n_kl, chances, n) for n in (2, 5)]
-        found.append(request(best_of_n_kl, torch.cat([chances, chances.new_zeros(1)]), 3))
-    found += [request(expected_best_of_n, normal_from(draw, 1, 400), 200)]
+        found += [example(best_of_n_kl, chances, n) for n in (2, 5)]
+        found.append(example(best_of_n_kl, torch.cat([chances, chances.new_zeros(1)]), 3))
+    found += [example(expected_best_of_n, normal_from(draw, 1, 400), 200)]
     return found
 
 
@@ -106,9 +105,9 @@ def _of_pairs(draw: torch.Generator) -> list[Request]:
     found = []
     for pairs in (1, 4, 7):
         terms = [2 * normal_from(draw, pairs) - 12 for _ in PAIR]
-        found += [request(dpo_loss, *terms, beta, grad_of=PAIR) for beta in (0.3, 1.5)]
-        found.append(request(dpo_loss, *terms))
-        found.append(request(dpo_loss, terms[0] - 40_000, *terms[1:], grad_of="chosen"))
+        found += [example(dpo_loss, *terms, beta, grad_of=PAIR) for beta in (0.3, 1.5)]
+        found.append(example(dpo_loss, *terms))
+        found.append(example(dpo_loss, terms[0] - 40_000, *terms[1:], grad_of="chosen"))
     return found
 
 
@@ -120,13 +119,13 @@ def _plain(draw: torch.Generator) -> list[Request]:
         now, then, ref = (normal_from(draw, rows, steps) for _ in range(3))
         then, ref, advantages = now + then / 2, now + ref / 2, normal_from(draw, rows)
         found += [
-            request(clipped_token_losses, now, then, advantages, mask, 0.2, 0.4, grad_of="log_probs"),
-            request(cispo_token_losses, now, then, advantages, mask, 1.5, grad_of="log_probs"),
-            request(reduce_losses, now, mask, grad_of="losses"),
-            request(reduce_losses, now, mask, "responses", grad_of="losses"),
-            request(reduce_losses, now, mask, "constant", None, 9.0, grad_of="losses"),
-            request(sequence_ratio, now, then, mask, grad_of="log_probs"),
-            request(kl_token_losses, now, then, ref, mask, grad_of="log_probs"),
-            request(truncated_importance_weights, now, then, mask, 1.5),
+            example(clipped_token_losses, now, then, advantages, mask, 0.2, 0.4, grad_of="log_probs"),
+            example(cispo_token_losses, now, then, advantages, mask, 1.5, grad_of="log_probs"),
+            example(reduce_losses, now, mask, grad_of="losses"),
+            example(reduce_losses, now, mask, "responses", grad_of="losses"),
+            example(reduce_losses, now, mask, "constant", None, 9.0, grad_of="losses"),
+            example(sequence_ratio, now, then, mask, grad_of="log_probs"),
+            example(kl_token_losses, now, then, ref, mask, grad_of="log_probs"),
+            example(truncated_importance_weights, now, then, mask, 1.5),
         ]
     return found

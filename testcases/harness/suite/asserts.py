@@ -9,28 +9,119 @@ from __future__ import annotations
 import builtins
 import collections
 import functools
+import inspect
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from ..catalog.handles import Scenario, asking, exercise_of
+from ..catalog.handles import Scenario, asking, exercise_of, target_of
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.sections import section_of
+from ..diagnosis.sentences import KEPT, advice_of, lines_of, remedies_of
 from ..diagnosis.values import Kind, Part
-from ..execution.messages import Outcome, Request, fields_of
-from ..report.compare import Rules, first_difference
-from ..report.failures import CheckFailed, Kept, NotStarted, Waiting, show
-from .checks import Answer, as_tensor, call, request
+from ..execution.executor import part_of, scenario_of
+from ..execution.messages import Outcome, Record, Request, StudentError, fields_of
+from ..oracle.mutations import Suspect
+from ..report.compare import Difference, Rules, first_difference, nan_in
+from ..report.failures import (
+    MAX_SHOWN,
+    CheckFailed,
+    Kept,
+    NotStarted,
+    Waiting,
+    clean,
+    describe_error,
+    printed_lines,
+    report,
+    show,
+    show_argument,
+    type_name,
+)
 from .session import current
 
+LONG_CALL = 330
+SECONDS = 5.0
+CONFLICT = ("<<<<<<< ", "=======", ">>>>>>> ")
 DID_NOT_RAISE = re.compile(r"DID NOT RAISE (?:<class ')?(?:\w+\.)*(\w+)")
 REGEX = re.compile(r"Expected regex: (.+)")
 """What pytest.raises says."""
 PLAIN = (bool, int, type(None), str)
 """Of these there may be one object for two answers: a part is not told by it."""
+
+
+def named(columns: str, rows: Mapping[str, Any]) -> pytest.MarkDecorator:
+    """`pytest.mark.parametrize` with a name for each row:
+
+        @named("n, total", {"n-1-is-this-reward": (1, 2.0), "n-beyond-the-end-changes-nothing": (9, 7.0)})
+
+    With one column, a row is its value.
+    """
+    return pytest.mark.parametrize(columns, [*rows.values()], ids=[*rows])
+
+
+def example(
+    target: Any,
+    /,
+    *args: Any,
+    grad_of: str | tuple[str, ...] = (),
+    grad_through: str | None = None,
+    grad_weights: Tensor | None = None,
+    seconds: float = SECONDS,
+    **kwargs: Any,
+) -> Request:
+    """Describe one call of an exercise. Lists of numbers become float64 tensors (int64 or bool if they are that).
+
+    Args:
+        target: the exercise, or a scenario of it; a finished Request is its own description.
+        grad_of: names of the arguments to take the gradient of: of the sum of the answer's parts,
+        grad_through: or of this part alone,
+        grad_weights: weighted with these numbers.
+        seconds: Python code that runs longer is stopped.
+    """
+    if isinstance(target, Request):
+        return target
+    target = target_of(target)
+    exercise, through = (target.exercise, target.name) if isinstance(target, Scenario) else (target, None)
+    if isinstance(target, Scenario) and target.seconds and seconds == SECONDS:
+        seconds = target.seconds
+    names = list(current().reference.parameters(exercise.lesson, exercise.name))[: len(args)] if args else []
+    if len(names) < len(args):
+        raise TypeError(f"too many positional arguments for {exercise.name}")
+    arguments = {name: as_argument(value) for name, value in {**dict(zip(names, args, strict=True)), **kwargs}.items()}
+    if grad_through is not None and through is None:
+        grad_through = _position(exercise.lesson, exercise.name, grad_through)
+    grad_of = (grad_of,) if isinstance(grad_of, str) else tuple(grad_of)
+    return Request(
+        exercise.lesson, exercise.name, arguments, len(args), through, grad_of, grad_through, grad_weights, seconds
+    )
+
+
+def call(target: Any, /, *args: Any, **options: Any) -> Answer:
+    """Run an exercise of the code under test; arguments as in `example`.
+
+    Raises:
+        NotStarted, Waiting: it, or one it needs, is still a stub.
+    """
+    asked = example(target, *args, **options)
+    return Answer(asked, current().ask(asked))
+
+
+def reference(target: Any, /, *args: Any, **options: Any) -> Any:
+    """The reference's answer, to build an expected value from.
+
+    Raises:
+        RuntimeError: the reference raised.
+    """
+    asked = example(target, *args, **options)
+    outcome = current().reference.evaluate(asked)
+    if outcome.error:
+        raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
+    return fields_of(outcome.value)[0]
 
 
 @dataclass(eq=False)
@@ -58,7 +149,7 @@ def ask(target: Any, /, *args: Any, **kwargs: Any) -> Any:
         Exception: what it raised.
         CheckFailed: it could not be called, ended otherwise, or left something changed.
     """
-    return _asked(request(target, *args, **kwargs)).value
+    return _asked(example(target, *args, **kwargs)).value
 
 
 def value_and_gradients(function: Any, /, *args: Any, **options: Any) -> tuple[Any, dict[str, Tensor]]:
@@ -70,7 +161,7 @@ def value_and_gradients(function: Any, /, *args: Any, **options: Any) -> tuple[A
         weights: weighted with these numbers.
     """
     names = {"wrt": "grad_of", "of": "grad_through", "weights": "grad_weights"}
-    asked = _asked(request(function, *args, **{names.get(name, name): value for name, value in options.items()}))
+    asked = _asked(example(function, *args, **{names.get(name, name): value for name, value in options.items()}))
     return asked.value, asked.slopes
 
 
@@ -250,3 +341,331 @@ def failure_of(error: BaseException) -> BaseException:
         failed.__cause__ = error
         return failed
     return error
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of a call, and the checks on it. Each check returns the answer itself, so that they can be chained.
+
+    Before any other check: it must not have raised, changed an input in place or left anything of its caller's changed.
+    """
+
+    request: Request
+    outcome: Outcome
+    part_name: str | None = None
+
+    def part(self, name: str) -> Answer:
+        """One part of a tuple or dict, by the name that the reference gives it."""
+        return replace(self, part_name=name)
+
+    def equals(
+        self,
+        expected: Any = None,
+        *,
+        atol: float | None = None,
+        rtol: float | None = None,
+        dtype: torch.dtype | None = None,
+        equal_nan: bool = False,
+        **parts: Any,
+    ) -> Answer:
+        """The value: `.equals([1.0, 2.0])`, or by part: `.equals(advantages=[...], returns=[...])`. As closely as its
+        dtype allows (compare.TOLERANCE), or within `atol` and `rtol`.
+
+        A list is a tensor: float64, int64 or bool, unless `dtype` says otherwise. A number is whatever the
+        reference returns there: a Python number, or a tensor of shape ().
+        """
+        self.is_sound()
+        for name, value in parts.items():
+            self.part(name).equals(value, atol=atol, rtol=rtol, dtype=dtype, equal_nan=equal_nan)
+        if parts:
+            return self
+        wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
+        rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.request.arguments))
+        difference = first_difference(wanted, self._value(), rules, self.part_name or "")
+        if difference and not current().has_read and first_difference(wanted, self._right_part(), rules):
+            self._fail_of_the_test(wanted)
+        return self._fail_with(difference)
+
+    def _right_part(self) -> Any:
+        """The reference's answer, or this part of it."""
+        return replace(self, outcome=current().reference.evaluate(self.request))._value(quiet=True)
+
+    def _fail_of_the_test(self, wanted: Any) -> None:
+        """The number that the test expects is not the reference's: nothing is said of the student's code."""
+        folder = f"testcases/{self.request.lesson}"
+        lines = [f"expected {show(wanted)}, which is not the right answer: {show(self._right_part())}"]
+        said = report(
+            f"{self.request.lesson} · {self.request.exercise} · this test was changed",
+            lines,
+            [f"Likely cause: a number in {folder} was edited: git checkout {folder} brings the tests back"],
+            [_show_call(self.request)],
+        )
+        raise CheckFailed(said, self.request.lesson, self.request.exercise, "this test was changed")
+
+    def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
+        """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
+        self.is_sound()
+        for name, value in expected.items():
+            self._check_gradient(name, value, atol, rtol)
+        return self
+
+    def matches_reference(self, *, atol: float | None = None, rtol: float | None = None) -> Answer:
+        """Value, gradients and errors of the reference on the same arguments."""
+        wanted = current().right_answer(self.request, self.outcome)
+        if wanted.error and wanted.error.kind != "raised":
+            raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
+        if wanted.error:
+            return self.raises(wanted.error.type_name)
+        self.is_sound()
+        # Where the reference says NaN, it is right.
+        rules = Rules(atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments))
+        self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
+        for name, slope in wanted.gradients.items():
+            self._check_gradient(name, slope, atol, rtol)
+        if self.outcome.tracked and not wanted.tracked:
+            self.has_no_gradient()
+        return self
+
+    def raises(self, error: type[Exception] | str, mentions: Sequence[str] = ()) -> Answer:
+        """It raised exactly this error, and the message says these things."""
+        wanted = error if isinstance(error, str) else error.__name__
+        raised = self.outcome.error
+        if raised is None:
+            self.fail("did not raise", [f"expected {wanted}", f"got      {show(self._value(quiet=True))}"])
+        elif raised.kind != "raised" or raised.type_name != wanted:
+            self._fail_of_error(f"expected {wanted}")
+        else:
+            lost = [text for text in mentions if text.lower() not in raised.message.lower()]
+            if lost:
+                lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {raised.message}"]
+                self.fail("unclear error message", lines)
+        return self
+
+    def has_no_gradient(self) -> Answer:
+        """The answer is data: no gradient flows through it."""
+        self.is_sound()
+        if self.outcome.tracked and current().believes:
+            where = ", ".join(path or "the answer" for path in self.outcome.tracked)
+            self.fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
+        return self
+
+    def leaves_global_random_alone(self) -> Answer:
+        """It drew nothing from, and did not seed, the global random generators."""
+        self.is_sound()
+        return self._draws_nothing()
+
+    def _draws_nothing(self) -> Answer:
+        if self.outcome.used_global_random and current().believes:
+            lines = ["expected no draw from torch's or Python's global generator"]
+            self.fail("uses the global random generator", lines)
+        return self
+
+    def remembers(self, sign: str) -> None:
+        """Fail: something of an earlier call is in this answer."""
+        lines = [f"got      {show(self.outcome.value)}: {sign}"]
+        self.fail("remembers an earlier call", [*lines, KEPT])
+
+    @property
+    def value(self) -> Any:
+        """The plain value, after the checks that come before any other."""
+        self.is_sound()
+        return self._value()
+
+    def is_sound(self) -> None:
+        if self.outcome.error:
+            self._fail_of_error()
+        if self.outcome.changed:
+            names = ", ".join(self.outcome.changed)
+            lines = [
+                f"{names} came back changed. The caller still needs it: make a new tensor.",
+                "(x = x + y instead of x += y; masked_fill instead of masked_fill_; clone() before x[...] = y)",
+            ]
+            self.fail(f"changed its input {names} in place", lines)
+        if current().believes and (self.outcome.left_behind or self.outcome.used_global_random):
+            self._leaves_nothing_behind()
+
+    def _leaves_nothing_behind(self) -> None:
+        """Fail if global settings or the caller's objects are changed, except where the reference changes them too (it
+        trains a model, or draws from a generator)."""
+        wanted = current().reference.evaluate(self.request)
+        left = [text for text in self.outcome.left_behind if text not in wanted.left_behind]
+        # Who trains a model may leave its gradients filled, or clear them.
+        left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
+        if left:
+            lines = [f"not as before the call: {', '.join(left)}"]
+            self.fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
+        if self.outcome.used_global_random and not (wanted.used_global_random or self.request.scenario):
+            self._draws_nothing()
+
+    def _value(self, quiet: bool = False) -> Any:
+        value = self.outcome.value
+        if self.part_name is None:
+            return value
+        _, fields = fields_of(current().reference.evaluate(self.request).value)
+        value, _ = fields_of(value)
+        if isinstance(value, tuple) and self.part_name in fields and len(value) == len(fields):
+            return value[fields.index(self.part_name)]
+        if isinstance(value, dict) and self.part_name in value:
+            return value[self.part_name]
+        if not quiet:
+            wanted = f"a tuple of {len(fields)} ({', '.join(fields)})" if fields else f"a dict with {self.part_name}"
+            self.fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
+        return value
+
+    def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
+        """A suite's expected value in the types that the reference returns; `path` leads to that part of the answer."""
+        if isinstance(expected, dict):
+            return {key: self._as_expected(part, dtype, (*path, key)) for key, part in expected.items()}
+        if isinstance(expected, tuple):
+            return tuple(self._as_expected(part, dtype, (*path, str(i))) for i, part in enumerate(expected))
+        if expected is None or isinstance(expected, str):
+            return expected
+        if isinstance(expected, (bool, int, float)) and not isinstance(self._reference_at(path), Tensor):
+            return expected
+        if isinstance(expected, list) and self.request.scenario and isinstance(self._reference_at(path), list):
+            return expected
+        return as_tensor(expected, dtype)
+
+    def _reference_at(self, path: tuple[str, ...]) -> Any:
+        part = current().reference.evaluate(self.request).value
+        for name in path:
+            if isinstance(part, (dict, tuple, Record)):
+                part = part_of(part, name)
+        return part
+
+    def _check_gradient(self, name: str, expected: Any, atol: float | None, rtol: float | None) -> None:
+        if name not in self.request.grad_of:
+            raise TypeError(f"the request did not ask for the gradient of {name}")
+        like = self.request.arguments[name]
+        got = self.outcome.gradients.get(name)
+        wanted = torch.zeros_like(like) if expected is None else as_tensor(expected, like.dtype)
+        if got is None and bool(wanted.any()):
+            reason = (
+                f"it does not depend on {name}"
+                if self.outcome.tracked
+                else "the answer is cut off from its inputs (detach, no_grad, .item(), .tolist() or torch.tensor(...))"
+            )
+            lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
+            self.fail("no gradient", lines, part=Part(Kind.SLOPE, name))
+        got = torch.zeros_like(like) if got is None else got
+        rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments))
+        difference = first_difference(wanted, got, rules, name)
+        if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
+            difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
+        self._fail_with(difference, Part(Kind.SLOPE, name))
+
+    def _fail_with(self, difference: Difference | None, part: Part | None = None) -> Answer:
+        if difference:
+            part = part or Part(Kind.VALUE, self.part_name or difference.part)
+            self.fail(difference.kind, list(difference.lines), part=part)
+        return self
+
+    def _fail_of_error(self, *first: str) -> None:
+        error = self.outcome.error
+        assert error is not None
+        kinds = {
+            "load": f"{read_lesson(self.request.lesson).file_of(self.request.exercise)} does not load",
+            "missing": "missing",
+            "signature": "wrong signature",
+            "timeout": "took too long",
+            "too large": "returned too much",
+            "backward": f"raised {error.type_name} in the backward pass",
+        }
+        lines = list(first)
+        if error.kind == "signature":
+            lines.append(f"expected {self.request.exercise}{_reference_signature(self.request)}")
+        if error.kind == "missing":
+            lines.append(error.message)
+        elif error.kind == "timeout":
+            place = f" at {error.frames[-1].file}:{error.frames[-1].line}" if error.frames else ""
+            lines.append(
+                f"{error.message}{place}: does a loop never end, or take far more steps than there are tokens?"
+            )
+        elif error.frames and error.frames[-1].text.startswith(CONFLICT):
+            lines.append(
+                f"{error.frames[-1].file}:{error.frames[-1].line} holds two versions that git could not join: keep"
+            )
+            lines.append("one of them, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>")
+        else:
+            lines += describe_error(error)
+        self.fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
+
+    def fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> None:
+        """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
+
+        Raises:
+            CheckFailed: always, or
+            Kept: if another exercise of the lesson pays for it.
+        """
+        asked, outcome = self.request, self.outcome
+        if names := current().right_with(asked.lesson, asked.exercise):
+            raise Kept(asked.lesson, asked.exercise, names)
+        loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
+        head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
+        called = [_show_call(asked), *_told_of(asked)] if loaded else []
+        tail, listed, remedies = current().upstream.lines(asked), None, tuple[str, ...]()
+        if not tail:
+            diagnosis = current().upstream.diagnose(asked, part)
+            diagnosis = diagnosis or current().explainer.diagnose(asked, outcome, part=part)
+            listed = diagnosis.listed
+            tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
+            remedies = (*remedies_of(diagnosis),)
+        if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
+            lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
+        said = report(head, lines, tail, called, printed_lines(outcome))
+        failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
+        failed.request, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
+        # Where the student's code raised, `--pdb` stops there.
+        raise failed.with_traceback(outcome.exception.__traceback__ if outcome.exception and error else None)
+
+
+def as_tensor(value: Any, dtype: torch.dtype | None = None) -> Any:
+    """Numbers and lists of numbers as a tensor, floats as float64; a tensor stays as it is without `dtype`."""
+    if isinstance(value, Tensor):
+        return value if dtype is None or value.dtype == dtype else value.to(dtype)
+    if dtype:
+        return torch.tensor(value, dtype=dtype)
+    tensor = torch.tensor(value)
+    return torch.tensor(value, dtype=torch.float64) if tensor.is_floating_point() else tensor
+
+
+def as_argument(value: Any) -> Any:
+    """A list of numbers as a tensor; all else stays."""
+    if isinstance(value, list) and value and _is_numbers(value):
+        return as_tensor(value)
+    return value
+
+
+def _is_numbers(value: list[Any]) -> bool:
+    return all(_is_numbers(part) if isinstance(part, list) else isinstance(part, (bool, int, float)) for part in value)
+
+
+def _show_call(asked: Request) -> str:
+    """A scenario is a function that no student knows: its arguments are what the exercise is called with, or among."""
+    for limit in (MAX_SHOWN, 8):
+        shown = ", ".join(f"{key}={show_argument(value, limit)}" for key, value in asked.arguments.items())
+        text = f"called   {asked.exercise}, with {shown}" if asked.scenario else f"called   {asked.exercise}({shown})"
+        if len(text) <= LONG_CALL:
+            break
+    return text
+
+
+def _told_of(asked: Request) -> list[str]:
+    """What the scenario does that a request names: the first sentences of its docstring."""
+    if not asked.scenario:
+        return []
+    first, *_ = (inspect.getdoc(scenario_of(asked)) or "").split("\n\n")
+    return [f"    ({' '.join(first.split())})"] if first else []
+
+
+def _position(lesson: str, exercise: str, part: str) -> str:
+    """The position of a part in the reference's NamedTuple: a student may return a plain tuple, without names."""
+    function = inspect.unwrap(current().reference.evaluator.function(lesson, exercise))
+    fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
+    return str(fields.index(part)) if part in fields else part
+
+
+def _reference_signature(asked: Request) -> str:
+    """Such as "(rewards, values, dones, gamma=0.99)", without annotations."""
+    parameters = current().reference.parameters(asked.lesson, asked.exercise).values()
+    return str(inspect.Signature([one.replace(annotation=one.empty) for one in parameters]))

@@ -25,7 +25,7 @@ from ..diagnosis.values import CHEAP
 from ..execution.messages import Outcome, Request, copy_plain, tensors_in
 from ..oracle.reference import examples
 from ..report.compare import alike, same_outcome
-from .checks import call
+from .asserts import call
 from .session import current
 
 LONG, MANY, TINY = 300, 2_100, 1e-10

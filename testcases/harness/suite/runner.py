@@ -4,7 +4,7 @@ import gc
 import importlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -75,16 +75,6 @@ def keep_what_is_loaded() -> None:
     objects (a tenth of the time of a trainer's suite)."""
     gc.freeze()
     gc.set_threshold(20_000)
-
-
-def named_cases(columns: str, rows: Mapping[str, Any]) -> pytest.MarkDecorator:
-    """`pytest.mark.parametrize` with a name for each row:
-
-        @named_cases("n, total", {"n-1-is-this-reward": (1, 2.0), "n-beyond-the-end-changes-nothing": (9, 7.0)})
-
-    With one column, a row is its value.
-    """
-    return pytest.mark.parametrize(columns, [*rows.values()], ids=[*rows])
 
 
 def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,7 +14,7 @@ import pytest
 from testcases.grader.intake.exports import find, told
 from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import CLOSED, OLDER, SECOND
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 GAE = "def td_errors(): ...\n"
 TREE = {"tutorial/lesson04_gae/gae.py": GAE}
@@ -74,7 +74,7 @@ def read(folder: Path) -> dict[str, Submission]:
     return {one.student: read_submission(one) for one in hand_ins}
 
 
-@named_cases(
+@named(
     "files, system, wanted",
     {
         "canvas": (
@@ -186,7 +186,7 @@ def test_a_strange_list_of_gradescope_changes_nothing(tmp_path: Path, text: str)
     assert list(read(lay_out(tmp_path, {"submission_1/gae.py": GAE, LISTED: text}))) == ["submission_1"]
 
 
-@named_cases(
+@named(
     "files",
     {
         "files-of-canvas": {f"hw/{name}_gae.py": GAE for name in ("leeann_11_9010", "smithbob_12_9020")},

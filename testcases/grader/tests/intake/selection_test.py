@@ -10,7 +10,7 @@ from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import NEAR, OTHER_FOLDER, SECOND
 from testcases.grader.tests.intake.exports_test import lay_out
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
 COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")
@@ -25,7 +25,7 @@ def solved(folder: str) -> tuple[str, ...]:
     return tuple(f"{folder}{path}!" for path in course_files())
 
 
-@named_cases(
+@named(
     "names, files",
     {
         "lessons-at-the-top": ((GAE, LOSS), {GAE, LOSS}),
@@ -54,7 +54,7 @@ def test_the_students_work_is_taken_and_nothing_else(names: tuple[str, ...], fil
     assert set(choose(data, data.__getitem__).files.values()) == files
 
 
-@named_cases(
+@named(
     "files, taken, other",
     {
         "names-in-order": ({"hw_v1/" + GAE: b"1", "hw_v2/" + GAE: b"2"}, "hw_v1/" + GAE, "hw_v2 has another"),
@@ -96,7 +96,7 @@ def test_a_file_that_two_lessons_have_is_known_by_its_class(name: str, lesson: s
     assert choose(["trainer.py"], lambda _: text).files == {f"{lesson}/trainer.py": "trainer.py"}
 
 
-@named_cases(
+@named(
     "name, path",
     {
         "module": ("tutorial/lesson04_gae/mine.py", "lesson04_gae/mine.py"),

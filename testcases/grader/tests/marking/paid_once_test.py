@@ -14,7 +14,7 @@ from testcases.harness.catalog.lessons import ROOT, region_text
 from testcases.harness.catalog.points import entries
 from testcases.harness.execution import executor
 from testcases.harness.oracle.mutations import changed_source, wrong_answers
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 from testcases.harness.suite.session import Engine
 
 MISTAKES = {
@@ -73,7 +73,7 @@ def test_what_calls_a_wrong_exercise_keeps_its_points(tmp_path: Path, lesson: st
     assert kept(folder, lesson, exercise) == ()
 
 
-@named_cases("old, new", OWN)
+@named("old, new", OWN)
 def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old: str, new: str):
     folder = in_compute_gae(solved_folder(tmp_path), old, new)
     assert kept(folder, "lesson04_gae", "compute_gae") == ()

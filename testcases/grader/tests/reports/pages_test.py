@@ -21,7 +21,7 @@ from testcases.grader.tests.reports.data import (
     result,
     sheet,
 )
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 EVIL = [
     pytest.param("<script>alert(1)</script>", id="markup"),
@@ -64,7 +64,7 @@ def test_hostile_text_is_harmless_in_every_report(tmp_path: Path, text: str):
     assert sum("points possible" in row[0].strip().lower()[:15] for row in grid(out / "canvas.csv")) == 1
 
 
-@named_cases(
+@named(
     "value, shown",
     {
         "a-negative-number-stays-a-number": (-1.5, -1.5),

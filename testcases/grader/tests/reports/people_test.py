@@ -7,7 +7,7 @@ import pytest
 from testcases.grader.reports import people
 from testcases.grader.reports.sheets import Sheet
 from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 CANVAS = (
     'Student,ID,SIS Login ID,Section\n"Lee, Ann",11,al,A\n"Lee, Ann_11",13,x,A\n"Öz, Cem",12,co,B\n"Öz, Cem",14,c2,B\n'
@@ -26,7 +26,7 @@ def who(tmp_path: Path, text: str, *sheets: Sheet) -> list[str]:
     return [person.key if person else why for person, why in found.values()]
 
 
-@named_cases(
+@named(
     "text, sheet, wanted",
     {
         "canvas": (CANVAS, Sheet("leeann_11", "1", system="Canvas", name="leeann", ids=("11",)), "11"),
@@ -101,7 +101,7 @@ def test_without_a_worksheet_moodle_gets_addresses_as_the_list_has_them(tmp_path
     assert [row["Student"] for row in read_csv(tmp_path / "canvas.csv")][1:] == ["Ann Lee", "Bob"]
 
 
-@named_cases(
+@named(
     "data, says",
     {
         "empty": (b"", "it is empty"),

@@ -11,7 +11,7 @@ from testcases.grader.reports import table
 from testcases.grader.reports.people import csv_rows
 from testcases.grader.reports.text import guarded, unguarded
 from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 LIST = "Student,ID,SIS Login ID,Section,HW (77)\n    Points Possible,,,,20\n" + "".join(
     f'"{name}",{number},{name[:2].lower()},A,\n'
@@ -167,7 +167,7 @@ def test_a_line_whose_submission_is_gone_stays_if_somebody_wrote_into_it(tmp_pat
 HEAD = ",".join(table.COLUMNS)
 
 
-@named_cases(
+@named(
     "text, says",
     {
         "a-column-less": (HEAD.replace(",regrade", ""), "expected the columns folder, student"),

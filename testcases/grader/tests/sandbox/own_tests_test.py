@@ -21,8 +21,7 @@ from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.execution import wire
 from testcases.harness.execution.executor import solutions_changed
 from testcases.harness.execution.messages import Outcome, Request
-from testcases.harness.suite.asserts import scenario
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example, scenario
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.scenarios_behind import Behind
 from testcases.lesson10_bug_hunt.scenarios_calls import Caller
@@ -280,7 +279,7 @@ def sandbox(bubblewrap: None) -> Iterator[Sandbox]:
 
 def question(function: str, chosen: tuple[bank.Implementation, ...]) -> Request:
     packed = bank.packed([one.source for one in chosen])
-    asked = request(scenario("verdicts", of=Exercise(LESSON, f"test_{function}")), function=function, bank=packed)
+    asked = example(scenario("verdicts", of=Exercise(LESSON, f"test_{function}")), function=function, bank=packed)
     return replace(asked, behind=("bank",))
 
 
@@ -323,7 +322,7 @@ def test_what_is_asked_after_tests_does_not_wait_for_them(sandbox: Sandbox):
     subject = SandboxEvaluator(sandbox, {f"{LESSON}/{file}": text.encode() for file, text in files.items()})
     try:
         assert subject.evaluate(question(FUNCTION, CHOSEN[:2])).value["refused"] == [False, False]
-        found = subject.evaluate(request(Exercise(LESSON, "credit_packed"), 1))
+        found = subject.evaluate(example(Exercise(LESSON, "credit_packed"), 1))
         assert found.error and found.error.kind == "signature", found
         assert sandbox.failures == 0
     finally:

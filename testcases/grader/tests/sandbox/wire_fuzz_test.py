@@ -18,10 +18,10 @@ from testcases.grader.sandbox.worker_client import SandboxEvaluator
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import wire
 from testcases.harness.execution.messages import Elsewhere, Foreign, Outcome, Record, StudentError, leaves
-from testcases.harness.suite.checks import request
+from testcases.harness.suite.asserts import example
 
 ROUNDS = 400
-ASKED = request(Exercise("lesson04_gae", "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)
+ASKED = example(Exercise("lesson04_gae", "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)
 ANSWER = Outcome(
     value={"a": [torch.arange(6.0).reshape(2, 3), 1, 2.5, None, "text"], "b": Record("R", ("x",), (torch.ones(1),))},
     error=None,

@@ -13,7 +13,7 @@ from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.execution.executor import LocalEvaluator
 from testcases.harness.execution.messages import Outcome, Request, StudentError
 from testcases.harness.execution.modules import ModuleSet
-from testcases.harness.suite.runner import named_cases
+from testcases.harness.suite.asserts import named
 
 LESSON = "lesson10_bug_hunt"
 TIMEOUT = StudentError("timeout", "TookTooLong", "stopped")
@@ -71,7 +71,7 @@ def test_after_two_ends_an_exercise_is_asked_nothing_more(monkeypatch: pytest.Mo
     assert [error.message.startswith("not asked, since 2 of its calls") for error in errors if error] == [0, 0, 1, 1, 0]
 
 
-@named_cases(
+@named(
     "line, loads",
     {
         "endless": ("while True: pass", False),
