@@ -1,8 +1,9 @@
 """A mistake is paid once: an exercise that is right with the solution's version of what it calls keeps its points.
 
 The student's files are loaded again, with the solution's text in place of each function of the lesson that is wrong and
-that the exercise goes through. Then the exercise has to pass all of its tests. And it has to call them: where a call
-gives shifted numbers, its answer has to move, or the mistake was copied.
+that the exercise goes through: one that stands before it, or that the solution calls there, so that no process that is
+asked for an exercise holds its answer. Then the exercise has to pass all of its tests. And it has to call them: where a
+call gives shifted numbers, its answer has to move, or the mistake was copied.
 """
 
 import ast
@@ -41,7 +42,10 @@ def _shifted(function):
 
 def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
     """The exercises of the lesson whose mistakes are all that is wrong with this one; none if it has one of its own."""
-    called = _named_in(engine.subject, lesson, exercise)
+    # A later one may do the same as a part of its own: whoever calls that would be given the answer.
+    exercises = [*read_lesson(lesson).exercises]
+    below = {*exercises[: exercises.index(exercise)], *_named_in(engine.reference.evaluator, lesson, exercise)}
+    called = [name for name in _named_in(engine.subject, lesson, exercise) if name in below]
     wrong = [name for name in called if not _passes(engine, engine.subject, lesson, name)]
     repaired = _with_solutions(engine.subject, lesson, wrong) if wrong else None
     if repaired is None:

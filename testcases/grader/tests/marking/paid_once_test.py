@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -37,6 +38,9 @@ OWN = {
     "called-and-thrown-away": (CALL, f"td_errors(rewards, values, dones, gamma)\n    {COPIED}"),
     "a-mistake-of-its-own": (CALL, CALL.replace("gamma", "gamma * gamma")),
 }
+
+
+LATER = "ranking_loss(torch.stack([chosen - (0 if margin is None else margin), rejected], -1))"
 
 
 def student(folder: Path, *mistakes: tuple[str, str, str]) -> Path:
@@ -78,6 +82,19 @@ def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old
     folder = in_compute_gae(solved_folder(tmp_path), old, new)
     assert kept(folder, "lesson04_gae", "compute_gae") == ()
     assert kept(folder, "lesson04_gae", "gae_ends") == ("td_errors",)
+
+
+def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
+    """The solution's ranking loss of two responses is the pairwise loss."""
+    lesson, asks = "lesson02_reward_model", LATER
+    (path,) = [
+        one for one in (solved_folder(tmp_path) / lesson).glob("*.py") if "def ranking_loss" in one.read_text("utf-8")
+    ]
+    text = path.read_text("utf-8")
+    for exercise, own in (("pairwise_loss", f"return {asks}"), ("ranking_loss", "return scores.sum()")):
+        text = text.replace(indent(region_text(lesson, exercise), "    "), f"    {own}")
+    path.write_text(text, "utf-8")
+    assert kept(path.parents[1], lesson, "pairwise_loss") == ()
 
 
 @pytest.mark.slow
