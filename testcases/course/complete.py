@@ -18,7 +18,7 @@ from testcases.harness.oracle.mutations import NamedChange, right_answers, wrong
 from testcases.harness.oracle.reference import examples
 from testcases.harness.student.hint import hints
 
-HINTS, WRONG = 2, 3
+HINTS, WRONG, RIGHT = 2, 3, 2
 
 
 def sentence(lesson: str, exercise: str) -> str:
@@ -40,10 +40,9 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
         yield f"agreement with the reference: {here}/contract.py"
     if not examples(lesson, exercise):
         yield f"an example in {here}/examples.py"
-    rights = 4 if read_lesson(lesson).number <= 6 else 2
     counts = (
         (len(_of(wrong_answers(lesson), exercise)), WRONG, f"mistakes in {here}/mistakes.py"),
-        (len(_of(right_answers(lesson), exercise)), rights, f"right answers in {here}/variants.py"),
+        (len(_of(right_answers(lesson), exercise)), RIGHT, f"right answers in {here}/variants.py"),
         (len(hints(lesson).get(exercise, [])), HINTS, f"hints in tutorial/{lesson}/hints.md"),
     )
     for count, wanted, what in counts:

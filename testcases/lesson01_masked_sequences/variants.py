@@ -4,35 +4,12 @@ from testcases.harness.oracle.mutations import Published, Right, instead
 
 
 class RightGatherLogProbs(Right, of="gather_log_probs"):
-    log_softmax_then_gather = instead("""
-        log_probs = torch.log_softmax(_at_least_float32(logits) / temperature, dim=-1)
-        return log_probs.gather(2, tokens[..., None])[..., 0]
-    """)
-    """log_softmax over the vocabulary, then gather"""
     minus_cross_entropy = instead("""
         scaled = _at_least_float32(logits) / temperature
         loss = torch.nn.functional.cross_entropy(scaled.flatten(0, 1), tokens.flatten(), reduction="none")
         return -loss.view_as(tokens)
     """)
     """the cross-entropy of each token, with a minus"""
-    indexed_by_row_and_position = instead("""
-        rows, positions = torch.meshgrid(
-            torch.arange(logits.shape[0]), torch.arange(logits.shape[1]), indexing="ij"
-        )
-        scaled = _at_least_float32(logits).div(temperature)
-        return scaled[rows, positions, tokens] - torch.logsumexp(scaled, -1)
-    """)
-    """indexed with three tensors in place of gather"""
-    largest_logit_subtracted = instead("""
-        scaled = _at_least_float32(logits) * (1 / temperature)
-        scaled = scaled - scaled.amax(dim=-1, keepdim=True).detach()
-        return torch.take_along_dim(scaled, tokens.unsqueeze(-1), -1).squeeze(-1) - scaled.exp().sum(-1).log()
-    """)
-    """a stable logsumexp written out: the largest logit is taken off first"""
-    by_categorical = instead(
-        "return torch.distributions.Categorical(logits=_at_least_float32(logits) / temperature).log_prob(tokens)"
-    )
-    """torch's own distribution"""
     position_by_position = instead("""
         columns = []
         for t in range(tokens.shape[1]):
@@ -41,12 +18,6 @@ class RightGatherLogProbs(Right, of="gather_log_probs"):
         return torch.stack(columns, dim=1)
     """)
     """a loop over the positions"""
-    in_float64_rounded_once = instead("""
-        log_probs = (logits.double() / temperature).log_softmax(dim=-1)
-        chosen = log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        return chosen if logits.dtype == torch.float64 else chosen.float()
-    """)
-    """computed in float64 and rounded once, at the end"""
     with_its_own_backward = instead("""
         class LogProb(torch.autograd.Function):
             @staticmethod
@@ -69,28 +40,6 @@ class RightGatherLogProbs(Right, of="gather_log_probs"):
 
 
 class RightResponseLogProbs(Right, of="response_log_probs"):
-    shifted_first = instead("""
-        logits, targets = logits[:, :-1], input_ids[:, 1:]
-        start = prompt_length - 1
-        return gather_log_probs(logits[:, start:], targets[:, start:], temperature)
-    """)
-    """logits and tokens are shifted against each other, then both are cut at P - 1"""
-    counted_from_the_end = instead("""
-        length = input_ids.shape[1] - prompt_length
-        return gather_log_probs(logits[:, -length - 1 : -1], input_ids[:, -length:], temperature=temperature)
-    """)
-    """the response are the last T tokens"""
-    narrowed = instead("""
-        length = input_ids.size(1) - prompt_length
-        scores = logits.narrow(1, prompt_length - 1, length)
-        return gather_log_probs(scores, input_ids.narrow(1, prompt_length, length), temperature)
-    """)
-    """narrow in place of slices"""
-    ids_rolled = instead("""
-        next_ids = input_ids.roll(-1, dims=1)
-        return gather_log_probs(logits[:, prompt_length - 1 : -1], next_ids[:, prompt_length - 1 : -1], temperature)
-    """)
-    """the tokens are rolled by one, so that each stands at the position that scores it"""
     by_categorical = instead("""
         scores = _at_least_float32(logits[:, prompt_length - 1 : -1]) / temperature
         return torch.distributions.Categorical(logits=scores).log_prob(input_ids[:, prompt_length:])
@@ -113,18 +62,6 @@ class RightTokenEntropy(Right, of="token_entropy"):
         return scaled.logsumexp(dim=-1) - (scaled.softmax(dim=-1) * finite).sum(dim=-1)
     """)
     """H = logsumexp - sum_v p_v logits_v"""
-    exp_of_log_probs = instead("""
-        log_probs = torch.log_softmax(_at_least_float32(logits) / temperature, -1)
-        safe = torch.where(torch.isfinite(log_probs), log_probs, 0.0)
-        return -torch.einsum("btv,btv->bt", log_probs.exp(), safe)
-    """)
-    """the probabilities are the exponentials of the log-probabilities"""
-    lowest_log_capped = instead("""
-        probs = torch.softmax(_at_least_float32(logits) / temperature, dim=-1)
-        tiny = torch.finfo(probs.dtype).tiny
-        return -(probs * probs.clamp(min=tiny).log()).sum(dim=-1)
-    """)
-    """p log p, with p inside the log kept above the smallest normal number"""
     allowed_tokens_only = instead("""
         scaled = _at_least_float32(logits) / temperature
         rows = []
@@ -134,50 +71,15 @@ class RightTokenEntropy(Right, of="token_entropy"):
         return torch.stack(rows).view(logits.shape[:2])
     """)
     """a loop over the positions, each with its allowed tokens alone"""
-    log_probs_filled_before_the_softmax = instead("""
-        scaled = _at_least_float32(logits) / temperature
-        forbidden = scaled == float("-inf")
-        log_probs = (scaled - scaled.logsumexp(-1, keepdim=True)).masked_fill(forbidden, 0.0)
-        probs = log_probs.exp().masked_fill(forbidden, 0.0)
-        return (probs * -log_probs).sum(-1)
-    """)
-    """forbidden tokens are filled in both, the log-probabilities and the probabilities"""
     in_float64_rounded_once = instead("""
         log_probs = (logits.double() / temperature).log_softmax(dim=-1)
         weighted = log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)
         return -weighted.sum(dim=-1).to(_at_least_float32(logits).dtype)
     """)
     """computed in float64 and rounded once, at the end"""
-    with_its_own_backward = instead("""
-        class Entropy(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                log_p = x.log_softmax(-1)
-                p = log_p.exp()
-                safe = log_p.clone()
-                safe[p == 0] = 0
-                h = -(p * safe).sum(-1)
-                ctx.save_for_backward(p, safe, h)
-                return h
-
-            @staticmethod
-            def backward(ctx, grad):
-                p, safe, h = ctx.saved_tensors
-                return -p * (safe + h.unsqueeze(-1)) * grad.unsqueeze(-1)
-
-
-        return Entropy.apply(_at_least_float32(logits) / temperature)
-    """)
-    """the slope of the entropy is -p (log p + H), written down"""
 
 
 class RightMaskedMean(Right, of="masked_mean"):
-    sum_over_count = instead("return values.masked_fill(~mask, 0.0).sum() / mask.sum()")
-    """filled with 0, summed, divided by the count"""
-    chosen_with_where = instead(
-        "return torch.where(mask, values, torch.zeros_like(values)).sum().div(mask.count_nonzero())"
-    )
-    """where in place of masked_fill"""
     masked_select = instead("return torch.mean(torch.masked_select(values, mask))")
     """torch's masked_select, and its mean"""
     token_by_token = instead("""
@@ -188,25 +90,11 @@ class RightMaskedMean(Right, of="masked_mean"):
         return total / count
     """)
     """a loop over all tokens"""
-    row_sums_first = instead("""
-        sums = [row[real].sum() for row, real in zip(values, mask)]
-        return torch.stack(sums).sum() / mask.sum(dim=1).sum()
-    """)
-    """summed row by row, divided once"""
     in_float64_rounded_once = instead("return values[mask].mean(dtype=torch.float64).to(values.dtype)")
     """computed in float64 and rounded once, at the end"""
 
 
 class RightMaskedWhiten(Right, of="masked_whiten"):
-    torch_var = instead("""
-        real = values[mask]
-        mean, variance = real.mean(), real.var(correction=min(1, real.numel() - 1))
-        whitened = (real - mean) / (variance + 1e-8).sqrt() + (0.0 if shift_mean else mean)
-        answer = torch.zeros_like(values)
-        answer[mask] = whitened
-        return answer
-    """)
-    """torch's variance, without its correction where there is one token"""
     over_all_columns = instead("""
         mean = masked_mean(values, mask)
         centered = torch.where(mask, values - mean, 0.0)
@@ -215,25 +103,6 @@ class RightMaskedWhiten(Right, of="masked_whiten"):
         return whitened if shift_mean else torch.where(mask, whitened + mean, 0.0)
     """)
     """the shape stays (B, T): padding is 0 after the mean is subtracted"""
-    filled_first = instead("""
-        values, count = values.masked_fill(~mask, 0.0), mask.sum()
-        mean = values.sum() / count
-        variance = (values - mean)[mask].square().sum() / max(int(count) - 1, 1)
-        whitened = (values - mean) / torch.sqrt(variance + 1e-8)
-        if not shift_mean:
-            whitened += mean
-        return whitened.masked_fill(~mask, 0.0)
-    """)
-    """padding is filled first and emptied again at the end"""
-    by_dot_product = instead("""
-        centered = values[mask] - values[mask].mean()
-        variance = torch.dot(centered, centered) / max(len(centered) - 1, 1)
-        whitened = centered / torch.pow(variance + 1e-8, 0.5)
-        if shift_mean is False:
-            whitened = whitened + values[mask].mean()
-        return torch.zeros_like(values).index_put(mask.nonzero(as_tuple=True), whitened)
-    """)
-    """the variance is a dot product, and index_put brings the numbers back"""
     in_float64_rounded_once = instead("""
         real = values[mask].double()
         mean = real.mean()
@@ -242,21 +111,6 @@ class RightMaskedWhiten(Right, of="masked_whiten"):
         return torch.zeros_like(values).masked_scatter(mask, whitened.to(values.dtype))
     """)
     """computed in float64 and rounded once, at the end"""
-    by_layer_norm = instead("""
-        from torch.nn.functional import layer_norm
-
-        real = values[mask]
-        n = real.numel()
-        if n == 1:
-            answer = real - real
-        else:
-            share = (n - 1) / n
-            answer = layer_norm(real, (n,), eps=1e-8 * share) * share**0.5
-        if not shift_mean:
-            answer = answer + real.mean()
-        return values.new_zeros(values.shape).index_put(mask.nonzero(as_tuple=True), answer)
-    """)
-    """layer_norm divides by n, so its variance and epsilon are put right for n - 1"""
     differences_of_all_pairs = instead("""
         real = values[mask]
         n = real.numel()
@@ -278,16 +132,6 @@ class RightFirstTrueIndex(Right, of="first_true_index"):
         "return torch.where(flags.any(dim=1), flags.long().argmax(dim=1), flags.shape[1])"
     )
     """argmax, and T where no flag is set"""
-    sentinel_column = instead("""
-        always = torch.ones_like(flags[:, :1])
-        return torch.cat([flags, always], dim=1).int().argmax(dim=1)
-    """)
-    """a column of True is put behind the last one"""
-    smallest_index = instead("""
-        columns = torch.arange(flags.shape[1]).expand_as(flags)
-        return columns.masked_fill(~flags, flags.shape[1]).amin(dim=1)
-    """)
-    """the smallest of the indices at which a flag is set"""
     row_by_row = instead("""
         found = []
         for row in flags.tolist():
@@ -319,13 +163,6 @@ class RightResponseMask(Right, of="response_mask"):
         return ~torch.nn.functional.pad(stopped[:, :-1], (1, 0))
     """)
     """stopped up to here, shifted by one column: stopped before here"""
-    ids_compared_one_by_one = instead("""
-        stopped = torch.zeros_like(responses, dtype=torch.bool)
-        for stop in stop_token_ids:
-            stopped |= responses == stop
-        return stopped.int().cumsum(dim=1) - stopped.int() < 1
-    """)
-    """the ids are compared one by one"""
     row_by_row = instead("""
         rows = []
         for row in responses.tolist():
@@ -337,14 +174,6 @@ class RightResponseMask(Right, of="response_mask"):
 
 
 class RightTruncateAfterStop(Right, of="truncate_after_stop"):
-    chosen_with_where = instead("return torch.where(response_mask(responses, stop_token_ids), responses, pad_token_id)")
-    """where in place of masked_fill"""
-    written_into_a_copy = instead("""
-        truncated = responses.clone()
-        truncated[~response_mask(responses, stop_token_ids)] = pad_token_id
-        return truncated
-    """)
-    """the padding is written into a copy"""
     copied_onto_padding = instead("""
         mask = response_mask(responses, stop_token_ids)
         return torch.full_like(responses, pad_token_id).masked_scatter(mask, responses[mask])
@@ -364,28 +193,11 @@ class RightTruncateAfterStop(Right, of="truncate_after_stop"):
 
 
 class RightPositionIds(Right, of="position_ids"):
-    filled_where_padded = instead("""
-        positions = attention_mask.long().cumsum(dim=-1) - 1
-        return positions.masked_fill(attention_mask == 0, 0)
-    """)
-    """Hugging Face's way: count, subtract 1, and fill where the mask is 0"""
-    clamped_and_multiplied = instead("""
-        real = torch.tensor(attention_mask, dtype=torch.int64)
-        return real.cumsum(1).sub(1).clamp(min=0) * (attention_mask != 0)
-    """)
-    """a copy that torch warns of, clamped at 0 before the padding is multiplied away"""
     real_tokens_before = instead("""
         real = attention_mask.bool()
         return torch.where(real, real.cumsum(dim=1) - real.long(), 0)
     """)
     """the position is the number of real tokens before this one"""
-    numbers_written_row_by_row = instead("""
-        positions = torch.zeros_like(attention_mask, dtype=torch.int64)
-        for row, real in enumerate(attention_mask.bool()):
-            positions[row, real] = torch.arange(int(real.sum()))
-        return positions
-    """)
-    """0, 1, 2, ... written onto the real tokens of each row"""
     counted_in_python = instead("""
         rows = []
         for row in attention_mask.tolist():

@@ -10,8 +10,6 @@ class RightLastTokenIndex(Right, of="last_token_index"):
     """the largest column number among the real ones"""
     argmax_of_the_count = instead("return attention_mask.long().cumsum(dim=1).argmax(dim=1)")
     """the count of real tokens reaches its maximum at the last one; argmax takes the first place of it"""
-    argmax_from_the_right = instead("return attention_mask.shape[1] - 1 - attention_mask.int().flip(1).argmax(dim=1)")
-    """the first maximum of the flipped mask"""
     row_by_row = instead("return torch.stack([row.nonzero()[-1, 0] for row in attention_mask])")
     """a loop over the rows"""
 
@@ -24,13 +22,6 @@ class RightForward(Right, of="RewardModel.forward"):
         "scores.gather(1, last_token_index(attention_mask).unsqueeze(1)).squeeze(1)",
     )
     """the head reads every position, and one score of each row is gathered"""
-    states_taken_along_the_dimension = edit(
-        "rows = torch.arange(len(input_ids), device=input_ids.device)",
-        "last = last_token_index(attention_mask).view(-1, 1, 1)",
-        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
-        "self.head(hidden.take_along_dim(last, dim=1)).flatten()",
-    )
-    """take_along_dim in place of an index"""
     positions_and_head_by_hand = instead("""
         positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
         given = {"attention_mask": attention_mask.long(), "position_ids": positions, "use_cache": False}
@@ -39,30 +30,14 @@ class RightForward(Right, of="RewardModel.forward"):
         return read @ self.head.weight[0] + self.head.bias
     """)
     """a tuple, positions on padding behind the text anything, the head multiplied out"""
-    row_by_row = edit(
-        ").last_hidden_state",
-        "    output_hidden_states=True,\n).hidden_states[-1]",
-        "rows = torch.arange(len(input_ids), device=input_ids.device)",
-        "ends = last_token_index(attention_mask).tolist()",
-        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
-        "torch.cat([self.head(row[end]) for row, end in zip(hidden, ends, strict=True)])",
-    )
-    """a loop over the rows of the last layer's states"""
 
 
 class RightPairwiseLoss(Right, of="pairwise_loss"):
-    softplus = edit("-logsigmoid(difference)", "nn.functional.softplus(-difference)")
-    """softplus(-x) is -log sigmoid(x)"""
     binary_cross_entropy = edit(
         "-logsigmoid(difference).mean()",
         "nn.functional.binary_cross_entropy_with_logits(difference, torch.ones_like(difference))",
     )
     """a classifier whose label is always 1"""
-    cross_entropy_over_two = instead("""
-        logits = torch.stack([chosen if margin is None else chosen - margin, rejected], dim=1)
-        return nn.functional.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.int64))
-    """)
-    """a softmax over the two responses, the first of which is right"""
     logaddexp = instead("""
         needed = rejected if margin is None else rejected + margin
         return (torch.logaddexp(chosen, needed) - chosen).mean()
@@ -78,12 +53,6 @@ class RightRankingLoss(Right, of="ranking_loss"):
         return torch.stack([pairwise_loss(better, worse) for better, worse in pairs]).mean()
     """)
     """the pairwise loss of each pair of columns"""
-    upper_triangle = instead("""
-        difference = scores.unsqueeze(2) - scores.unsqueeze(1)
-        is_pair = torch.ones(difference.shape[1:], dtype=torch.bool).triu(diagonal=1)
-        return -logsigmoid(difference[:, is_pair]).mean()
-    """)
-    """all differences at once, of which the upper triangle is kept"""
     by_distance = instead("""
         count, total = scores.shape[1], 0.0
         for distance in range(1, count):
@@ -91,14 +60,6 @@ class RightRankingLoss(Right, of="ranking_loss"):
         return (total / (count * (count - 1) / 2)).mean()
     """)
     """neighbors first, then those two places apart, and so on"""
-    prompt_by_prompt = instead("""
-        losses = []
-        for row in scores:
-            pairs = torch.combinations(row)
-            losses.append(nn.functional.softplus(pairs[:, 1] - pairs[:, 0]).mean())
-        return torch.stack(losses).mean()
-    """)
-    """torch.combinations of each prompt's scores"""
 
 
 class RightTokenPairwiseLoss(Right, of="token_pairwise_loss"):
@@ -120,29 +81,11 @@ class RightTokenPairwiseLoss(Right, of="token_pairwise_loss"):
         return -(logsigmoid(difference) * share).sum(dim=1).mean()
     """)
     """no positions: a running count says what has differed, and each place has a share of 1"""
-    only_compared_positions_computed = edit(
-        "difference = (chosen_scores - rejected_scores).masked_fill(~compared, 0.0)\n"
-        "losses = -logsigmoid(difference) * compared\n",
-        "losses = torch.zeros_like(chosen_scores)\n"
-        "losses[compared] = -logsigmoid(chosen_scores[compared] - rejected_scores[compared])\n",
-    )
-    """the mask selects before the difference"""
-    each_side_selected = edit(
-        "(chosen_scores - rejected_scores).masked_fill(~compared, 0.0)",
-        "chosen_scores.where(compared, 0.0) - rejected_scores.where(compared, 0.0)",
-        "-logsigmoid(difference) * compared",
-        "nn.functional.softplus(-difference).masked_fill(~compared, 0.0)",
-    )
-    """scores outside the span become 0 on both sides"""
 
 
 class RightPreferenceAccuracy(Right, of="preference_accuracy"):
-    positive_differences = instead("return ((chosen - rejected) > 0).to(torch.float32).mean()")
-    """asks for the sign of the difference"""
     counted = instead("return torch.count_nonzero(chosen > rejected) / len(chosen)")
     """a count over the number"""
-    no_loss_and_no_tie = instead("return 1 - (chosen <= rejected).float().mean()")
-    """one minus the share of losses and ties"""
     python_numbers = instead("""
         pairs = zip(chosen.tolist(), rejected.tolist(), strict=True)
         return torch.tensor([float(better > worse) for better, worse in pairs]).mean()
@@ -173,15 +116,6 @@ class RightCalibrate(Right, of="calibrate"):
         model.head.bias /= std
     """)
     """scores as Python numbers"""
-    copied_into_the_head = instead("""
-        parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
-        if not parts or torch.cat(parts).max() == torch.cat(parts).min():
-            raise ValueError("expected two different scores")
-        std, mean = torch.std_mean(torch.cat(parts))
-        model.head.weight.copy_(model.head.weight / std)
-        model.head.bias.copy_((model.head.bias - mean) / std)
-    """)
-    """new numbers copied in"""
     through_data_of_the_parameters = edit(
         "model.head.weight.div_(std)",
         "model.head.weight.data = model.head.weight / std",
@@ -189,27 +123,9 @@ class RightCalibrate(Right, of="calibrate"):
         "model.head.bias.data = (model.head.bias - mean) / std",
     )
     """the same parameters with other data"""
-    sum_of_squares = edit(
-        "scores.mean(), scores.std()",
-        "scores.mean(), ((scores - scores.mean()).square().sum() / (len(scores) - 1)).sqrt()",
-        ".sub_(mean).div_(std)",
-        ".add_(-mean).mul_(1 / std)",
-    )
-    """the unbiased standard deviation written out"""
 
 
 class RightTrainRewardModel(Right, of="train_reward_model"):
-    all_in_a_closure = edit(
-        "optimizer.zero_grad(set_to_none=True)\n",
-        "norms = []\n\n    def closure():\n        optimizer.zero_grad(set_to_none=True)\n",
-        "    loss.backward()\n    nn.utils",
-        "        loss.backward()\n        norms.append(nn.utils",
-        "config.max_grad_norm)\n    optimizer.step()",
-        "config.max_grad_norm).item())\n        return loss\n\n    optimizer.step(closure)",
-        '"loss": loss.item(), ',
-        '"loss": loss.item(), "grad_norm": norms[0], ',
-    )
-    """backward and clip where the optimizer asks for them, and one number more in the history"""
     nested_loops = instead("""
         optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0)
         count, draw, history = len(pairs.chosen_ids), torch.Generator(), []
@@ -246,13 +162,6 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
         "    index for _ in range(config.epochs) for (index,) in loader\n",
     )
     """a DataLoader with a generator of its own"""
-    shuffled_by_python = edit(
-        "order = torch.Generator().manual_seed(config.seed)\n",
-        "import random\n\norder = random.Random(config.seed)\nrows = range(len(pairs.chosen_ids))\n",
-        "torch.randperm(len(pairs.chosen_ids), generator=order)",
-        "torch.tensor(order.sample(rows, len(rows)))",
-    )
-    """another generator of its own, seeded alike"""
     scaled_to_exactly_the_norm = edit(
         "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
         "slopes = [parameter.grad for parameter in model.parameters()]\n"
@@ -262,13 +171,6 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
         "            slope.mul_(config.max_grad_norm / norm)",
     )
     """as the docstring says; torch divides by the norm + 1e-6"""
-    plain_adam = edit(
-        "AdamW(model.parameters(), lr=config.learning_rate, weight_decay=0.0)",
-        "Adam(model.parameters(), lr=config.learning_rate)",
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda k: 1 - k / len(batches))",
-    )
-    """without weight decay Adam and AdamW are one; the rate as a function of the step"""
 
 
 class PublishedLastTokenIndex(Published, of="last_token_index"):

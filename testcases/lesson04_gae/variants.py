@@ -12,21 +12,12 @@ class RightTdErrors(Right, of="td_errors"):
         return torch.stack(deltas, dim=-1)
     """)
     """step by step, the next value chosen with where"""
-    chosen_at_the_end = instead(
-        "return torch.where(dones.bool(), rewards, rewards + gamma * values[..., 1:]) - values[..., :-1]"
-    )
-    """two targets, with the bootstrap and without, and where chooses between them"""
     zeros_written_into_a_copy = instead("""
         next_values = values[..., 1:].clone()
         next_values[dones != 0] = 0.0
         return rewards + gamma * next_values - values[..., :-1]
     """)
     """the values behind a done are overwritten, in a copy"""
-    another_order = edit(
-        "rewards + gamma * next_values - values[..., :-1]",
-        "torch.add(rewards.sub(values[..., :-1]), next_values, alpha=gamma)",
-    )
-    """the same sum in another order, and with torch's names"""
     in_float64_rounded_once = instead("""
         before, after = values.double()[..., :-1], values.double()[..., 1:]
         return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
@@ -49,32 +40,6 @@ class RightGaeEnds(Right, of="gae_ends"):
         return GAEEnds(lam_0=deltas, lam_1=torch.stack(rows, dim=-1))
     """)
     """the expectations in the middle cancel: discounted TD errors"""
-    step_by_step_forwards = instead("""
-        waiting = []
-        for start in range(rewards.shape[-1]):
-            total, alive = -values[..., start], torch.ones_like(dones[..., 0], dtype=torch.bool)
-            for t in range(start, rewards.shape[-1]):
-                total = total + gamma ** (t - start) * torch.where(alive, rewards[..., t], 0.0)
-                alive = alive & ~dones[..., t].bool()
-            total = total + gamma ** (rewards.shape[-1] - start) * torch.where(alive, values[..., -1], 0.0)
-            waiting.append(total)
-        following = torch.where(dones.bool(), 0.0, values[..., 1:])
-        return GAEEnds(rewards + gamma * following - values[..., :-1], torch.stack(waiting, -1))
-    """)
-    """each step sums what follows it, as the docstring says it"""
-    matrix_of_weights = instead("""
-        steps = rewards.shape[-1]
-        apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
-        ends = dones.long().cumsum(dim=-1)
-        before = torch.cat([torch.zeros_like(ends[..., :1]), ends[..., :-1]], dim=-1)
-        same = (before.unsqueeze(-2) == before.unsqueeze(-1)) & (apart >= 0)
-        weights = torch.where(same, gamma ** apart.clamp(min=0).to(rewards.dtype), 0.0)
-        following = torch.where(ends[..., -1:] == before, values[..., -1:], 0.0)
-        discounts = gamma ** (steps - torch.arange(steps)).to(rewards.dtype)
-        waiting = (weights * rewards.unsqueeze(-2)).sum(dim=-1) + discounts * following
-        return GAEEnds(td_errors(rewards, values, dones, gamma), waiting - values[..., :-1])
-    """)
-    """one weight for each pair of steps of an episode"""
     recursion_on_the_last_axis = instead("""
         def waiting(t):
             if t == rewards.shape[-1]:
@@ -100,14 +65,6 @@ class RightNStepAdvantages(Right, of="n_step_advantages"):
         return torch.stack(advantages, dim=-1)
     """)
     """the sum in the docstring: n rewards, then the critic"""
-    returns_first = instead("""
-        returns = values
-        for _ in range(min(n, rewards.shape[-1])):
-            later = returns[..., 1:].masked_fill(dones.bool(), 0.0)
-            returns = torch.cat([rewards + gamma * later, values[..., -1:]], dim=-1)
-        return returns[..., :-1] - values[..., :-1]
-    """)
-    """the n-step returns by their own recursion, and the values subtracted at the end"""
     by_recursion = instead("""
         deltas = td_errors(rewards, values, dones, gamma)
         if n == 1 or rewards.shape[-1] == 1:
@@ -117,20 +74,6 @@ class RightNStepAdvantages(Right, of="n_step_advantages"):
         return deltas + gamma * later
     """)
     """the function calls itself for n - 1 steps"""
-    sum_of_td_errors = instead("""
-        steps = rewards.shape[-1]
-        shifted = td_errors(rewards, values, dones, gamma)
-        ended = torch.zeros_like(dones, dtype=torch.bool)
-        total, factor = shifted, 1.0
-        for k in range(1, min(n, steps)):
-            before = dones[..., k - 1 :].bool()
-            ended = ended | torch.nn.functional.pad(before, (0, k - 1), value=True)
-            shifted = torch.nn.functional.pad(shifted[..., 1:], (0, 1))
-            factor *= gamma
-            total = total + factor * shifted.masked_fill(ended, 0.0)
-        return total
-    """)
-    """the TD errors ahead, each shifted into place and discounted, up to the end of the episode"""
     by_a_matrix_of_weights = instead("""
         deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
         apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
@@ -143,19 +86,6 @@ class RightNStepAdvantages(Right, of="n_step_advantages"):
 
 
 class RightComputeGae(Right, of="compute_gae"):
-    written_into_a_tensor = instead("""
-        deltas = td_errors(rewards, values, dones, gamma)
-        advantages, carry = torch.zeros_like(deltas), 0.0
-        for t in range(deltas.shape[-1] - 1, -1, -1):
-            carry = deltas[..., t] + torch.where(dones[..., t].bool(), 0.0, gamma * lam * carry)
-            advantages[..., t] = carry
-        return AdvantagesAndReturns(advantages=advantages, returns=advantages + values[..., :-1])
-    """)
-    """the advantages are written into a tensor of zeros"""
-    factor_of_the_formula = edit(
-        "advantage.masked_fill(dones[..., t].bool(), 0.0)", "(1 - dones[..., t].to(deltas.dtype)) * advantage"
-    )
-    """the carry is multiplied by 1 - dones[t], as the formula has it"""
     returns_first = instead("""
         returns = [values[..., -1]]
         for t in reversed(range(rewards.shape[-1])):
@@ -176,16 +106,6 @@ class RightComputeGae(Right, of="compute_gae"):
         return AdvantagesAndReturns(mix, mix + values[..., :-1])
     """)
     """the definition: (1 - lam) lam^(n - 1) times the n-step advantages, the rest of the weight on the last"""
-    by_a_matrix_of_weights = instead("""
-        deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
-        apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)
-        episode = dones.long().cumsum(dim=-1) - dones.long()
-        seen = (apart >= 0) & (episode.unsqueeze(-1) == episode.unsqueeze(-2))
-        weights = torch.where(seen, (gamma * lam) ** apart.clamp(min=0).to(deltas.dtype), 0.0)
-        advantages = (weights @ deltas.unsqueeze(-1)).squeeze(-1)
-        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
-    """)
-    """one product with a matrix that holds (gamma lam)^(k - t) inside the episode"""
     in_float64_rounded_once = instead("""
         deltas = td_errors(rewards.double(), values.double(), dones, gamma)
         advantages = [deltas[..., -1]]
@@ -196,30 +116,6 @@ class RightComputeGae(Right, of="compute_gae"):
         return AdvantagesAndReturns(advantages.to(rewards.dtype), returns.to(rewards.dtype))
     """)
     """computed in float64 and rounded once, at the end"""
-    accumulated_from_the_end = instead("""
-        from itertools import accumulate
-
-        delta = td_errors(rewards, values, dones, gamma)
-        decay = torch.zeros_like(delta).masked_fill(~dones.bool(), gamma * lam)
-        pairs = list(zip(delta.unbind(-1), decay.unbind(-1), strict=True))[::-1]
-        found = accumulate(pairs[1:], lambda later, now: now[0] + now[1] * later, initial=pairs[0][0])
-        advantages = torch.stack(list(found)[::-1], dim=-1)
-        return AdvantagesAndReturns(advantages, values[..., :-1] + advantages)
-    """)
-    """itertools.accumulate over pairs of error and decay, from the end"""
-    doubled_in_log_steps = instead("""
-        from torch.nn.functional import pad
-
-        x = td_errors(rewards, values, dones, gamma)
-        decay = torch.where(dones.bool(), torch.zeros_like(x), torch.full_like(x, gamma * lam))
-        step = 1
-        while step < x.shape[-1]:
-            x = x + decay * pad(x, (0, step))[..., step:]
-            decay = decay * pad(decay, (0, step))[..., step:]
-            step *= 2
-        return AdvantagesAndReturns(x, x + values[..., :-1])
-    """)
-    """affine maps composed two by two: a scan of log T steps"""
     linear_system = instead("""
         delta = td_errors(rewards, values, dones, gamma)
         length = delta.shape[-1]
@@ -282,28 +178,6 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
         return AdvantagesAndReturns(advantages, returns)
     """)
     """the real tokens of all rows as one rollout of many episodes, with a done at the end of each"""
-    packed_by_their_numbers = instead("""
-        rewards, values = torch.where(mask, rewards, 0.0), torch.where(mask, values, 0.0)
-        width = mask.shape[1]
-        place = (mask.cumsum(dim=1) - 1).masked_fill(~mask, width)
-        nothing = values.new_zeros(len(values), width + 1)
-        packed_rewards, packed_values = nothing.scatter(1, place, rewards), nothing.scatter(1, place, values)
-        packed_values = torch.cat([packed_values[:, :width], nothing[:, :1]], dim=1)
-        dones = torch.zeros_like(packed_rewards[:, :width], dtype=torch.bool)
-        packed = compute_gae(packed_rewards[:, :width], packed_values, dones, gamma=gamma, lam=lam)
-        whole = torch.cat([packed.advantages, nothing[:, :1]], dim=1)
-        advantages = whole.gather(1, place).masked_fill(~mask, 0.0)
-        return AdvantagesAndReturns(advantages, advantages + values)
-    """)
-    """real tokens are numbered by a running sum, and each is written to the place of its number"""
-    in_float64_rounded_once = edit(
-        "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
-        "dtype = rewards.dtype\n"
-        "rewards, values = rewards.double().masked_fill(~mask, 0.0), values.double().masked_fill(~mask, 0.0)",
-        "(advantages, advantages + values)",
-        "(advantages.to(dtype), (advantages + values).to(dtype))",
-    )
-    """computed in float64 and rounded once, at the end"""
 
 
 class PublishedComputeResponseGae(Published, of="compute_response_gae"):

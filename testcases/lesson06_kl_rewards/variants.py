@@ -10,12 +10,6 @@ class RightNonnegativeKL(Right, of="nonnegative_kl"):
         return (torch.exp((-r).clamp(max=20.0)) - 1 + r).to(dtype)
     """)
     """the plain formula in float64, which has digits to spare"""
-    inverse_ratio = instead("""
-        dtype = torch.promote_types(log_probs.dtype, torch.float32)
-        inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
-        return torch.expm1(torch.where(inverse > MAX_LOG_RATIO, MAX_LOG_RATIO, inverse)) - inverse
-    """)
-    """by the logarithm of reference / policy, as in Schulman's text"""
     by_sinh = instead("""
         wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
         r = log_probs.to(wide) - ref_log_probs.to(wide)
@@ -23,13 +17,6 @@ class RightNonnegativeKL(Right, of="nonnegative_kl"):
         return 2 * torch.sinh(x / 2) * torch.exp(x / 2) + r
     """)
     """exp(x) - 1 is 2 sinh(x / 2) exp(x / 2)"""
-    powers_near_0 = edit(
-        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
-        "x = -log_ratio\n"
-        "near = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
-        "return torch.where(x.abs() < 0.05, near, x.clamp(max=20.0).exp() - 1 - x)",
-    )
-    """the first terms of the series where exp(-r) - 1 would round"""
 
 
 class RightEstimateKL(Right, of="estimate_kl"):
@@ -44,16 +31,6 @@ class RightEstimateKL(Right, of="estimate_kl"):
         return estimates[estimator].to(dtype)
     """)
     """wider than needed, so a small KL keeps more digits"""
-    reference_minus_policy = instead("""
-        dtype = torch.promote_types(log_probs.dtype, torch.float32)
-        inverse = ref_log_probs.to(dtype) - log_probs.to(dtype)
-        if estimator == "k1":
-            return -inverse
-        if estimator == "k2":
-            return inverse * inverse * 0.5
-        return torch.expm1(torch.where(inverse > 20.0, 20.0, inverse)) - inverse
-    """)
-    """the logarithm of the inverse ratio, as in Schulman's text, its exponent capped by a where"""
     series_near_zero = edit(
         "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
         "x = -log_ratio\n"
@@ -61,29 +38,6 @@ class RightEstimateKL(Right, of="estimate_kl"):
         "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)",
     )
     """the power series where exp(-r) - 1 would round, the plain formula elsewhere"""
-    always_as_float32_or_wider = edit(
-        "if log_probs.dtype in (torch.float16, torch.bfloat16):\n"
-        "    log_probs, ref_log_probs = log_probs.float(), ref_log_probs.float()\n"
-        "log_ratio = log_probs - ref_log_probs",
-        "log_ratio = log_probs - ref_log_probs\n"
-        "if log_ratio.dtype in (torch.float16, torch.bfloat16):\n"
-        "    log_ratio = log_probs.float().sub(ref_log_probs)",
-    )
-    """asks for the dtype of the difference; a float32 tensor lifts a half-precision one"""
-    by_the_hyperbolic_sine = instead("""
-        wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
-        p, q = log_probs.to(wide), ref_log_probs.to(wide)
-        match estimator:
-            case "k1":
-                return torch.sub(p, q)
-            case "k2":
-                return torch.nn.functional.mse_loss(p, q, reduction="none") / 2
-            case _:
-                up = (q - p).clip(-80.0, MAX_LOG_RATIO)
-                half = up / 2
-                return 2 * half.exp() * half.sinh() - (q - p)
-    """)
-    """exp(x) - 1 = 2 exp(x/2) sinh(x/2), exact for small x"""
 
 
 class RightComputeRewards(Right, of="compute_rewards"):
@@ -133,17 +87,6 @@ class RightPenalizeMissingStop(Right, of="penalize_missing_stop"):
         return scores.where(has_stopped, scores - penalty)
     """)
     """all tokens against all stop tokens by broadcasting"""
-    own_copy_changed = instead("""
-        penalized = scores.clone()
-        penalized[~is_stop(responses, stop_token_ids).any(dim=1)] -= penalty
-        return penalized
-    """)
-    """in place, on a copy of its own"""
-    stop_tokens_counted = instead("""
-        count = sum((responses == stop).sum(dim=1) for stop in stop_token_ids)
-        return scores - (count == 0) * penalty
-    """)
-    """counts the stop tokens of each row"""
 
 
 class RightUpdate(Right, of="AdaptiveKLController.update"):
@@ -154,11 +97,6 @@ class RightUpdate(Right, of="AdaptiveKLController.update"):
         self.value = self.value * (1 + error * n_steps / self.horizon)
     """)
     """a numpy.float64 is a float"""
-    tensor_clamp = edit(
-        "min(max(current / self.target - 1, -0.2), 0.2)",
-        "torch.tensor(current / self.target - 1, dtype=torch.float64).clamp(-0.2, 0.2).item()",
-    )
-    """clipped by torch, in float64"""
     branches = instead("""
         error = (current - self.target) / self.target
         if error > 0.2:
@@ -168,10 +106,6 @@ class RightUpdate(Right, of="AdaptiveKLController.update"):
         self.value += self.value * error * (n_steps / self.horizon)
     """)
     """without min and max, and the step added"""
-    middle_of_three = edit(
-        "min(max(current / self.target - 1, -0.2), 0.2)", "sorted([-0.2, current / self.target - 1, 0.2])[1]"
-    )
-    """clipping is the middle one of three numbers"""
     clamped_in_float32 = instead("""
         error = torch.tensor(current / self.target - 1).clamp(-0.2, 0.2).item()
         self.value *= 1 + error * n_steps / self.horizon

@@ -52,12 +52,6 @@ class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
     """logits_to_keep as a number counts from the end; what would come after the response is dropped"""
     values_cut_afterwards = edit(BEFORE, "", "(hidden).squeeze(-1)", f"(hidden)[..., 0]{BEFORE}")
     """the value head reads every position, and the response's values are cut out of it"""
-    values_by_hand = edit(
-        "self.value_head(hidden).squeeze(-1)", "hidden @ self.value_head.weight[0] + self.value_head.bias"
-    )
-    """the value head as a product with a vector"""
-    parts_by_name = edit(OWN_LOGITS, 'output["logits"]', "output.hidden_states", 'output["hidden_states"]')
-    """the parts of the output by name"""
     values_position_by_position = edit(
         "self.value_head(hidden).squeeze(-1)",
         "torch.cat([self.value_head(step) for step in hidden.unbind(dim=1)], dim=1)",
@@ -140,23 +134,6 @@ class RightReferenceMode(Right, of="reference_mode"):
             yield policy
     """)
     """a stack of what has to be put back, in the reverse order"""
-    one_yield = instead("""
-        from contextlib import nullcontext
-
-        trained, has_reference = policy.active_adapter, "reference" in policy.peft_config
-        trainable = [parameter.requires_grad for parameter in policy.parameters()]
-        try:
-            if has_reference:
-                policy.set_adapter("reference")
-            with torch.no_grad(), nullcontext() if has_reference else policy.disable_adapter():
-                yield policy
-        finally:
-            if has_reference:
-                policy.set_adapter(trained)
-            for parameter, flag in zip(policy.parameters(), trainable, strict=True):
-                parameter.requires_grad = flag
-    """)
-    """the branch chooses the context, and there is one yield"""
     layers_switched = instead("""
         trained = policy.active_adapter
         trainable = {parameter: parameter.requires_grad for parameter in policy.parameters()}

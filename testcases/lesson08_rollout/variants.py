@@ -17,20 +17,6 @@ class RightSampleToken(Right, of="sample_token"):
         "return torch.searchsorted(sums, drawn, right=True).squeeze(1)",
     )
     """a uniform number, looked up among the cumulative probabilities"""
-    rank_drawn = instead("""
-        ordered, order = (logits / temperature).sort(dim=1, descending=True)
-        rank = torch.arange(logits.shape[1], device=logits.device)
-        if top_k:
-            last = ordered[:, min(top_k, len(rank)) - 1].unsqueeze(1)
-            ordered = torch.where(ordered >= last, ordered, -torch.inf)
-        probabilities = ordered.softmax(dim=1)
-        if top_p < 1:
-            is_over = probabilities.cumsum(dim=1) >= top_p
-            is_over = torch.cat([torch.zeros_like(is_over[:, :1]), is_over[:, :-1]], dim=1)
-            probabilities = probabilities.masked_fill(is_over, 0.0)
-        return order.gather(1, torch.multinomial(probabilities, 1, generator=generator)).squeeze(1)
-    """)
-    """cut and drawn in the order of likelihood, and then looked up; multinomial rescales by itself"""
     row_by_row = instead("""
         import math
 
@@ -60,46 +46,6 @@ class RightGenerate(Right, of="generate"):
         "position_ids(attention_mask), DynamicCache(config=policy.config)",
     )
     """the cache is made before the first pass, as Hugging Face's own generate does"""
-    ended_rows_write_padding = instead("""
-        count = len(input_ids)
-        responses = torch.full((count, max_new_tokens), pad_token_id, dtype=torch.int64, device=policy.device)
-        log_probs = None
-        mask = torch.zeros_like(responses, dtype=torch.bool)
-        visible = torch.cat([attention_mask.bool(), torch.ones_like(mask)], dim=1)
-        is_writing = torch.ones(count, dtype=torch.bool, device=input_ids.device)
-        past, tokens, prompt_length = None, None, input_ids.shape[1]
-        length = attention_mask.sum(dim=1, keepdim=True)
-        with evaluation_mode(policy):
-            for step in range(max_new_tokens):
-                output = policy(
-                    input_ids=input_ids if past is None else tokens[:, None],
-                    attention_mask=visible[:, : prompt_length + step],
-                    position_ids=position_ids(attention_mask) if past is None else length + step - 1,
-                    past_key_values=past,
-                    use_cache=True,
-                )
-                past, logits = output["past_key_values"], output["logits"][:, -1]
-                tokens = sample_token(logits, temperature, top_k, top_p, generator)
-                tokens = torch.where(is_writing, tokens, pad_token_id)
-                found = (logits / temperature).log_softmax(dim=-1).gather(1, tokens[:, None])[:, 0]
-                if log_probs is None:
-                    log_probs = found.new_zeros(responses.shape)
-                responses[:, step], mask[:, step] = tokens, is_writing
-                log_probs[is_writing, step] = found[is_writing]
-                for stop in stop_token_ids:
-                    is_writing = is_writing & (tokens != stop)
-                if not is_writing.any():
-                    break
-        return Generation(responses[:, : step + 1], log_probs[:, : step + 1], mask[:, : step + 1])
-    """)
-    """tensors of the full size are filled step by step; rows that have ended are fed padding"""
-    modes_by_hand = edit(
-        "with evaluation_mode(policy):",
-        "modes = [(module, module.training) for module in policy.modules()]\npolicy.eval()\ntry:",
-        "sampled = torch.stack",
-        "finally:\n    for module, was_on in modes:\n        module.training = was_on\nsampled = torch.stack",
-    )
-    """the modes are put back in finally"""
     all_logits_then_the_last = edit(
         "        logits_to_keep=1,\n",
         "",
@@ -144,37 +90,6 @@ class RightGenerate(Right, of="generate"):
         return merge_generations(parts, pad_token_id)
     """)
     """the cache keeps the rows that go on, by reorder_cache"""
-    rows_of_the_cache_selected = instead("""
-        from transformers import DynamicCache
-
-        batch, width = input_ids.shape
-        device = input_ids.device
-        tokens = torch.full((batch, max_new_tokens), pad_token_id, dtype=torch.int64, device=device)
-        log_probs = torch.zeros(batch, max_new_tokens, device=device)
-        mask = torch.zeros(batch, max_new_tokens, dtype=torch.bool, device=device)
-        alive = torch.arange(batch, device=device)
-        seen, places, feed = attention_mask.bool(), position_ids(attention_mask), input_ids
-        cache = DynamicCache(config=policy.config)
-        with evaluation_mode(policy):
-            for step in range(max_new_tokens):
-                logits = policy(
-                    input_ids=feed, attention_mask=seen, position_ids=places, past_key_values=cache, use_cache=True
-                ).logits[:, -1:]
-                token = sample_token(logits[:, 0], temperature, top_k, top_p, generator)
-                found = gather_log_probs(logits, token[:, None], temperature)[:, 0]
-                tokens[alive, step], mask[alive, step] = token, True
-                log_probs = log_probs.to(found.dtype)
-                log_probs[alive, step] = found
-                left = (~is_stop(token, stop_token_ids)).nonzero()[:, 0]
-                if not len(left):
-                    break
-                cache.batch_select_indices(left)
-                alive, feed, places = alive[left], token[left, None], places[left, -1:] + 1
-                seen = pad(seen[left], (0, 1), value=True)
-        length = int(mask.sum(dim=1).max())
-        return Generation(tokens[:, :length], log_probs[:, :length], mask[:, :length])
-    """)
-    """rows that ended leave the batch and the cache of transformers"""
 
 
 class RightRows(Right, of="Experience.rows"):
@@ -218,23 +133,12 @@ class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
             yield whole.rows(torch.tensor(index))
     """)
     """torch's own samplers give the row numbers"""
-    order_of_random_numbers = edit(
-        "torch.randperm(len(self), generator=generator)",
-        "torch.rand(len(self), generator=generator, dtype=torch.float64).argsort()",
-    )
-    """rows in the order of random numbers"""
     sliced_by_hand = instead("""
         order = torch.randperm(len(self), generator=generator)
         for start in range(0, len(order), size):
             yield merge_experiences(self._stored).rows(order[start : start + size])
     """)
     """what is stored stays as it was appended, and is merged for each minibatch"""
-    all_made_at_the_call = instead("""
-        whole = merge_experiences(self._stored)
-        order = torch.randperm(len(whole), generator=generator).to(whole.mask.device)
-        return iter([whole.rows(index) for index in order.split(size)])
-    """)
-    """the order is drawn when the method is called, not with the first minibatch"""
     drawn_at_the_call = instead("""
         whole = merge_experiences(self._stored)
         device = whole.input_ids.device

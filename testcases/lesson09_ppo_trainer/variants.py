@@ -180,42 +180,6 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
         return merged
     """)
     """gradients of sums, divided by all tokens once"""
-    gradients_set_to_zero = instead("""
-        parts = self._microbatches(minibatch)
-        counts = [int(part.mask.sum()) for part in parts]
-        shares = [count / sum(counts) for count in counts]
-        found = []
-        for part, share in zip(parts, shares, strict=True):
-            loss, statistics = self.compute_loss(part)
-            self.accelerator.backward(loss * share)
-            found.append(statistics)
-        merged = _weighted(found, shares)
-        within = merged["ratio_mean"] <= self.config.ratio_threshold
-        if within:
-            merged["grad_norm"] = self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm).item()
-            self.optimizer.step()
-        else:
-            merged["grad_norm"] = 0.0
-        self.optimizer.zero_grad(set_to_none=False)
-        return merged | {"skipped_share": 0.0 if within else 1.0}
-    """)
-    """zeros are as clear as None; they only keep their memory"""
-    last_microbatch_first = instead("""
-        parts = self._microbatches(minibatch)
-        sizes = [int(part.mask.sum()) for part in parts]
-        statistics = [None] * len(parts)
-        for place in reversed(range(len(parts))):
-            loss, statistics[place] = self.compute_loss(parts[place])
-            self.accelerator.backward(loss * (sizes[place] / sum(sizes)))
-        merged = _weighted(statistics, [size / sum(sizes) for size in sizes])
-        outcome = (0.0, 1.0)
-        if merged["ratio_mean"] <= self.config.ratio_threshold:
-            outcome = (float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm)), 0.0)
-            self.optimizer.step()
-        self.optimizer.zero_grad()
-        return merged | dict(zip(("grad_norm", "skipped_share"), outcome, strict=True))
-    """)
-    """a sum of gradients has no order"""
     statistics_before_any_backward = instead("""
         parts = self._microbatches(minibatch)
         total = int(minibatch.mask.sum())
@@ -233,57 +197,6 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
         return {**merged, "grad_norm": float(norm), "skipped_share": 0.0}
     """)
     """a pass without gradient first: a skipped step costs no backward"""
-    shares_as_tensors = instead("""
-        parts = self._microbatches(minibatch)
-        total = minibatch.mask.sum()
-        weights, found = [], []
-        self.optimizer.zero_grad()
-        for part in parts:
-            loss, numbers = self.compute_loss(part)
-            self.accelerator.backward(loss * part.mask.sum() / total)
-            weights.append(float(part.mask.sum() / total))
-            found.append(numbers)
-        merged = _weighted(found, weights)
-        skipped = not (merged["ratio_mean"] <= self.config.ratio_threshold)
-        norm = torch.zeros(())
-        if not skipped:
-            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-            self.optimizer.step()
-        self.model.zero_grad(set_to_none=True)
-        merged["grad_norm"] = norm.item()
-        merged["skipped_share"] = 1.0 if skipped else 0.0
-        return merged
-    """)
-    """the share of tokens as a quotient of tensors, in float32"""
-    norm_in_float32 = instead("""
-        parts = self._microbatches(minibatch)
-        total = minibatch.mask.sum().item()
-        gathered, weights = [], []
-        for part in parts:
-            share = part.mask.sum().item() / total
-            loss, numbers = self.compute_loss(part)
-            self.accelerator.backward(loss.mul(share))
-            gathered.append(numbers)
-            weights.append(share)
-        merged = {name: 0.0 for name in gathered[0]}
-        for share, numbers in zip(weights, gathered, strict=True):
-            for name, number in numbers.items():
-                merged[name] += share * number
-        merged["ratio_max"] = max(numbers["ratio_max"] for numbers in gathered)
-        merged |= {"grad_norm": 0.0, "skipped_share": 1.0}
-        if merged["ratio_mean"] <= self.config.ratio_threshold:
-            gradients = [p.grad for p in self._parameters if p.grad is not None]
-            norm = torch.sqrt(sum(g.float().square().sum() for g in gradients)).item()
-            if norm > self.config.max_grad_norm:
-                for gradient in gradients:
-                    gradient.mul_(self.config.max_grad_norm / norm)
-            self.optimizer.step()
-            merged |= {"grad_norm": norm, "skipped_share": 0.0}
-        for p in self._parameters:
-            p.grad = None
-        return merged
-    """)
-    """the norm of the gradients as float32 numbers"""
 
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):

@@ -58,19 +58,6 @@ class RightGradientWeight(Right, of="gradient_weight"):
 
 
 class RightMergeStatistics(Right, of="merge_statistics"):
-    summed_then_divided = instead("""
-        merged = dict.fromkeys(parts[0], 0.0)
-        largest = float("-inf")
-        for part, count in zip(parts, tokens):
-            if count > 0:
-                for name in merged:
-                    merged[name] += count * part[name]
-                largest = max(largest, part["ratio_max"])
-        merged = {name: value / sum(tokens) for name, value in merged.items()}
-        merged["ratio_max"] = largest
-        return merged
-    """)
-    """one loop with running sums"""
     running_means = instead("""
         merged, seen = {}, 0
         for part, count in zip(parts, tokens):
@@ -130,13 +117,6 @@ class RightMergeMoments(Right, of="merge_moments"):
         return torch.stack([total, means[0] + mean, total_squares])
     """)
     """sums of squares around one of the means, so that no large numbers are subtracted"""
-    with_matrix_products = instead("""
-        real = moments[moments[:, 0] != 0]
-        counts, total = real[:, 0], real[:, 0].sum()
-        mean = counts @ real[:, 1] / total
-        return torch.stack([total, mean, real[:, 2].sum() + counts @ (real[:, 1] - mean) ** 2])
-    """)
-    """dot products in place of sums"""
     empty_parts_made_zero = instead("""
         counts = moments[:, :1]
         counts, means, squares = torch.where(counts > 0, moments, torch.zeros_like(moments)).unbind(1)

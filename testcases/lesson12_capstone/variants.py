@@ -23,18 +23,6 @@ class RightSFTLoss(Right, of="sft_loss"):
 
 
 class RightTrainSFT(Right, of="train_sft"):
-    rate_by_hand = edit(
-        ", fused=True",
-        "",
-        "decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))\n",
-        "",
-        "    optimizer.zero_grad(set_to_none=True)\n",
-        "    optimizer.param_groups[0]['lr'] = config.learning_rate * (1 - len(losses) / len(batches))\n"
-        "    policy.zero_grad()\n",
-        "    decay.step()\n",
-        "",
-    )
-    """plain AdamW, and its learning rate written out"""
     exactly_to_the_norm = edit(
         "    nn.utils.clip_grad_norm_(policy.parameters(), 1.0)\n",
         "    slopes = [weight.grad for weight in policy.parameters() if weight.grad is not None]\n"
@@ -51,15 +39,6 @@ class RightTrainSFT(Right, of="train_sft"):
         "labels=input_ids.masked_fill(~loss_mask, -100),\n    ).loss\n",
     )
     """the loss that a model of Hugging Face makes from labels, -100 where nothing is learned"""
-    adam_without_decay = edit(
-        "AdamW(policy.parameters(), lr=config.learning_rate, weight_decay=0.0, fused=True)",
-        "Adam(policy.parameters(), lr=config.learning_rate)",
-        "batches = order.split(config.batch_size)",
-        "batches = [order[i : i + config.batch_size] for i in range(0, len(order), config.batch_size)]",
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda step: 1 - step / len(batches))",
-    )
-    """without weight decay AdamW is Adam"""
     batch_read_in_parts = instead(IN_PARTS.format(weight="int(learned[:, 1:].sum()) / total"))
     """gradients added up over the parts of a batch, its longest rows first"""
 
@@ -87,20 +66,6 @@ class RightEvaluatePolicy(Right, of="evaluate_policy"):
         "sum(nats) / len(nats)",
     )
     """numbers of single responses, averaged in Python"""
-    whole_pass_with_modes_by_hand = edit(
-        "with evaluation_mode(reference):\n"
-        "    ref_logits = response_logits(reference, sequences, visible, input_ids.shape[1])\n"
-        "kl = estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))\n",
-        "modes = [(part, part.training) for part in reference.modules()]\n"
-        "reference.eval()\n"
-        "positions = (visible.long().cumsum(dim=1) - 1).clamp(min=0)\n"
-        "output = reference(input_ids=sequences, attention_mask=visible, position_ids=positions)\n"
-        "for part, mode in modes:\n"
-        "    part.training = mode\n"
-        "log_softmax = (output.logits[:, input_ids.shape[1] - 1 : -1] / config.temperature).log_softmax(dim=-1)\n"
-        "kl = log_probs - log_softmax.gather(2, responses.unsqueeze(2)).squeeze(2)\n",
-    )
-    """the reference reads the whole text, and k1 is a difference"""
     means_by_torch = instead("""
         ids, seen = encode_prompts(prompts, tokenizer, config.pad_token_id)
         ids, seen = ids.to(policy.device), seen.to(policy.device)
