@@ -186,12 +186,12 @@ class _Run:
         seed, is_student = self.config.getoption("--suite-seed"), not reference
         return Engine(subject, seed=seed, impatient=is_student, pays_once=is_student)
 
-    def _end_process(self, request: Any, where: str) -> None:
+    def _end_process(self, call: Any, where: str) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
         if capture := self.config.pluginmanager.getplugin("capturemanager"):
             capture.suspend_global_capture(in_=True)
         print(
-            f"\n{request.lesson} · {request.exercise} never ends, and catches whatever would stop it, so pytest ends "
+            f"\n{call.lesson} · {call.exercise} never ends, and catches whatever would stop it, so pytest ends "
             f"here, at {where}: is there a loop around `except:` or `except BaseException:`? Catch the one error that "
             "you expect.",
             file=sys.__stderr__,

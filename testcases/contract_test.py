@@ -24,7 +24,7 @@ from torch import Tensor
 from testcases.harness.catalog.handles import Exercise, exercise_of
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.catalog.points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Entry, made_tests
-from testcases.harness.execution.messages import Request, copy_plain, tensors_in
+from testcases.harness.execution.messages import Call, copy_plain, tensors_in
 from testcases.harness.suite.asserts import call
 from testcases.harness.suite.metamorphic import check_families
 from testcases.harness.suite.questions import plain
@@ -46,7 +46,7 @@ def test_keeps_its_defaults(entry: Entry) -> None:
         slopes = tuple(name for name in asked.grad_of if name in needed)
         short = replace(asked, arguments=needed, grad_of=slopes, positional=min(asked.positional, len(needed)))
         # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
-        right = current().reference.evaluate(short)
+        right = current().reference.run(short)
         if not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
             call(short).matches_reference()
 
@@ -64,13 +64,13 @@ def test_refuses_bad_arguments(entry: Entry, changed: dict[str, Any], mentions: 
     call(target, **{**good, **changed}).raises(ValueError, mentions)
 
 
-def plain_examples(entry: Entry) -> Iterator[Request]:
+def plain_examples(entry: Entry) -> Iterator[Call]:
     """The examples of the formula that call the exercise itself: they ask for no gradient of what is a constant."""
     direct = [asked for asked in current().examples(entry.lesson, entry.exercise) if not asked.scenario]
     if not direct:
         raise LookupError(f"{entry.exercise} has no example that calls it without a scenario")
     for asked in plain(tuple(direct)):
-        slopes = current().reference.evaluate(asked).gradients
+        slopes = current().reference.run(asked).gradients
         yield replace(asked, grad_of=tuple(name for name in asked.grad_of if slopes.get(name) is not None))
 
 

@@ -18,7 +18,7 @@ from testcases.course.students import (
     solved_folder,
 )
 from testcases.harness.execution import executor
-from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, SCREEN, CheckFailed
 from testcases.harness.suite.asserts import named
 from testcases.harness.suite.runner import cases
@@ -174,14 +174,14 @@ def test_a_wrong_signature(tmp_path: Path):
 
 
 class Counted:
-    """An evaluator that notes what it is asked."""
+    """An executor that notes what it is asked."""
 
-    def __init__(self, inner: executor.Evaluator) -> None:
+    def __init__(self, inner: executor.Executor) -> None:
         self.inner, self.asked = inner, []
 
-    def evaluate(self, request: Request) -> Outcome:
-        self.asked.append(request)
-        return self.inner.evaluate(request)
+    def run(self, call: Call) -> Outcome:
+        self.asked.append(call)
+        return self.inner.run(call)
 
     def text(self, lesson: str, file: str) -> str:
         return self.inner.text(lesson, file)
@@ -191,7 +191,7 @@ def test_an_endless_loop(tmp_path: Path):
     loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
     subject = Counted(executor.student(answering(tmp_path, loop)))
     found = failures_of(Engine(subject, reference=reference(), seconds=0.2))
-    mine = [request for request in subject.asked if request.exercise == "td_errors"]
+    mine = [call for call in subject.asked if call.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
     assert set(found) == {"td_errors"}
     assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])

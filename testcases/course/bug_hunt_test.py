@@ -18,7 +18,7 @@ from testcases.harness.catalog.lessons import ROOT, TUTORIAL
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.diagnosis.invariants import broken
 from testcases.harness.execution.executor import solutions_changed
-from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.oracle.mutations import NamedChange, WrongAnswer, edit, right_answers, suspects, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.compare import same_outcome
@@ -49,11 +49,11 @@ GAE = f"{HEAD}\ndef test_compute_gae():\n    "
 
 def verdict(function: str, source: str | None = None, chosen: Any = None) -> dict[str, Any]:
     """What the scenario answers about a test file; the reference's own without one."""
-    subject = shared_reference().evaluator
+    subject = shared_reference().executor
     if source is not None:
         subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
     packed = bank.packed([one.source for one in chosen])
-    outcome = subject.evaluate(behind(Exercise(LESSON, f"test_{function}"), "verdicts", function, packed))
+    outcome = subject.run(behind(Exercise(LESSON, f"test_{function}"), "verdicts", function, packed))
     assert outcome.error is None, outcome.error
     return outcome.value
 
@@ -68,16 +68,14 @@ def test_bank_holds_enough_of_both_kinds(function: str):
 
 @EACH
 def test_each_wrong_one_differs_from_the_reference_where_the_bank_says(function: str):
-    questions = bank.requests(function)
-    right = [shared_reference().evaluate(asked) for asked in questions]
+    questions = bank.calls(function)
+    right = [shared_reference().run(asked) for asked in questions]
     for one in bank.wrong(function):
-        evaluator = bank.evaluator_of(function, one.source)
-        assert one.probe is not None and not same_outcome(evaluator.evaluate(questions[one.probe]), right[one.probe])
+        executor = bank.executor_of(function, one.source)
+        assert one.probe is not None and not same_outcome(executor.run(questions[one.probe]), right[one.probe])
     for one in bank.right(function):
-        evaluator = bank.evaluator_of(function, one.source)
-        assert all(
-            same_outcome(evaluator.evaluate(asked), answer) for asked, answer in zip(questions, right, strict=True)
-        )
+        executor = bank.executor_of(function, one.source)
+        assert all(same_outcome(executor.run(asked), answer) for asked, answer in zip(questions, right, strict=True))
 
 
 @EACH
@@ -96,7 +94,7 @@ def test_the_suites_catch_98_percent(function: str):
     suite = [case for case in cases_of(lesson, own) if "/contract" not in case.node]
     caught = 0
     for one in bank.wrong(function):
-        with Engine(bank.evaluator_of(function, one.source), explanation=NoExplanation).active():
+        with Engine(bank.executor_of(function, one.source), explanation=NoExplanation).active():
             caught += any(case.run() is not None for case in suite)
     assert caught >= 0.98 * len(bank.wrong(function))
 
@@ -481,8 +479,8 @@ def test_right_repairs_keep_all_invariants_and_each_is_broken_by_a_wrong_one(exe
     def is_broken(invariant: Any, answer: NamedChange) -> bool:
         subject, alone = with_change(LESSON, answer), replace(SUSPECTS[exercise], invariants=(invariant,))
 
-        def both(asked: Request) -> tuple[Outcome, Outcome]:
-            return shared_reference().evaluate(asked), subject.evaluate(asked)
+        def both(asked: Call) -> tuple[Outcome, Outcome]:
+            return shared_reference().run(asked), subject.run(asked)
 
         return bool(broken(alone, examples(LESSON, exercise), both))
 

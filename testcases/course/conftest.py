@@ -58,7 +58,7 @@ def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stubs(stub_folder: Path) -> executor.LocalEvaluator:
+def stubs(stub_folder: Path) -> executor.InProcess:
     return executor.student(stub_folder)
 
 

@@ -15,7 +15,7 @@ from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
 from testcases.harness.diagnosis.sentences import SENTENCES
 from testcases.harness.diagnosis.values import Shows
-from testcases.harness.execution.executor import Evaluator, solutions_changed
+from testcases.harness.execution.executor import Executor, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
 from testcases.harness.oracle.reference import calls_made, examples, shared_reference, with_change
 from testcases.harness.report.compare import same_outcome
@@ -182,7 +182,7 @@ def is_plain(said: str, lesson: str) -> bool:
     return not OURS.search(said) and not any(f"{wrong.name}:" in said for wrong in wrong_answers(lesson))
 
 
-def first_failure(subject: Evaluator, lesson: str, exercise: str) -> str:
+def first_failure(subject: Executor, lesson: str, exercise: str) -> str:
     """The report on the first test that fails, on one line."""
     with Engine(subject).active():
         for case in cases_of(lesson, exercise):
@@ -191,7 +191,7 @@ def first_failure(subject: Evaluator, lesson: str, exercise: str) -> str:
     return ""
 
 
-def changed(number: int, exercise: str, change: Change) -> tuple[Evaluator, str, str]:
+def changed(number: int, exercise: str, change: Change) -> tuple[Executor, str, str]:
     lesson = read_lesson(str(number)).name
     return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change)), lesson, exercise
 

@@ -134,8 +134,8 @@ def test_an_interrupt_that_is_lost_in_a_finalizer_is_followed_by_another(monkeyp
         wait_for_ever()
 
     monkeypatch.setattr(sys, "unraisablehook", lost.append)
-    answer = executor.solutions_with("lesson04_gae", "td_errors", td_errors).evaluate(
-        executor.Request("lesson04_gae", "td_errors", dict(EPISODE), seconds=0.05)
+    answer = executor.solutions_with("lesson04_gae", "td_errors", td_errors).run(
+        executor.Call("lesson04_gae", "td_errors", dict(EPISODE), seconds=0.05)
     )
     assert finalized and answer.error.kind == "timeout" and not lost
 
@@ -343,7 +343,7 @@ def test_what_is_asked_of_a_view_is_answered_in_order():
     """The grader takes no other layout from a worker."""
     rows = {name: torch.rand(3, 2).t() for name in ("log_probs", "old_log_probs", "advantages")}
     loss = Exercise("lesson05_ppo_loss", "compute_ppo_loss")
-    slope = executor.solutions().evaluate(example(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
+    slope = executor.solutions().run(example(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
     assert not rows["log_probs"].is_contiguous() and slope is not None and slope.is_contiguous()
 
 
@@ -539,5 +539,5 @@ return rewards"""
     replace_body(folder := solved_folder(tmp_path), body)
     student = executor.student(folder)
     for _ in range(2):
-        outcome = student.evaluate(example(td_errors, **EPISODE))
+        outcome = student.run(example(td_errors, **EPISODE))
         assert outcome.error is None and outcome.printed == "äb\nc", outcome

@@ -10,7 +10,7 @@ from testcases.course.students import reference
 from testcases.harness.catalog.lessons import SOLUTIONS, regions
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.diagnosis.explain import NoExplanation
-from testcases.harness.execution.executor import Evaluator, solutions_changed
+from testcases.harness.execution.executor import Executor, solutions_changed
 from testcases.harness.oracle.mutations import WrongAnswer, edit
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.suite.runner import cases_of
@@ -78,7 +78,7 @@ SHORT = {
 }  # fmt: skip
 
 
-def rejecting(subject: Evaluator, lesson: str, exercise: str) -> Iterator[str]:
+def rejecting(subject: Executor, lesson: str, exercise: str) -> Iterator[str]:
     """The tests of an exercise that fail."""
     with Engine(subject, reference=reference(), explanation=NoExplanation).active():
         yield from (f"{case.node}[{case.label}]" for case in cases_of(lesson, exercise) if case.run())

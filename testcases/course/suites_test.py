@@ -16,8 +16,8 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import entries, suites
 from testcases.harness.catalog.sections import headings
 from testcases.harness.diagnosis.explain import NoExplanation
-from testcases.harness.execution.executor import Evaluator, solutions
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.executor import Executor, solutions
+from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import (
     Change,
     NamedChange,
@@ -61,7 +61,7 @@ PUBLISHED = [_row(lesson, one.exercise, one) for lesson in LESSONS for one in pu
 RIGHT = [_row(lesson, right.exercise, right) for lesson in LESSONS for right in right_answers(lesson)]
 
 
-def _assert_passes(subject: Evaluator, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
+def _assert_passes(subject: Executor, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
     """All cases with the first seed; those that draw fresh inputs with the others. Questions are made of seed 0's."""
     engine = Engine(subject, reference=reference())
     for seed in seeds:
@@ -105,7 +105,7 @@ def test_published_formula_earns_all_basic_points(lesson: str, published: Publis
     engine = Engine(with_change(lesson, published), reference=reference())
     chosen = [case for case in cases_of(lesson, published.exercise) if case.entry.is_basic]
     for engine.seed in range(5):
-        passed: dict[str, list[Request]] = {}
+        passed: dict[str, list[Call]] = {}
         with engine.active():
             for case in chosen:
                 verdict = case.run()
@@ -113,7 +113,7 @@ def test_published_formula_earns_all_basic_points(lesson: str, published: Publis
                 passed.setdefault(case.node, []).extend(engine.answered)
             assert not not_earned(engine, lesson, published.exercise, passed), f"with seed {engine.seed}"
             for asked in plain(engine.examples(lesson, published.exercise)):
-                right, got = reference().evaluate(asked), engine.ask(asked)
+                right, got = reference().run(asked), engine.ask(asked)
                 assert got.error is None and first_difference(right.value, got.value) is None, (asked, right, got)
 
 

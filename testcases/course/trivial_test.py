@@ -10,7 +10,7 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.catalog.points import entries
 from testcases.harness.diagnosis.explain import NoExplanation
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import NamedChange, RightAnswer, instead
 from testcases.harness.oracle.reference import examples, with_change
 from testcases.harness.suite.anti_gaming import not_earned
@@ -22,7 +22,7 @@ EXERCISES = [(lesson, exercise) for lesson in lesson_names() for exercise in rea
 
 def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
     """The arguments stay checked: only the region is replaced."""
-    parameters = list(inspect.signature(reference().evaluator.function(lesson, exercise)).parameters)
+    parameters = list(inspect.signature(reference().executor.function(lesson, exercise)).parameters)
     given = [name for name in parameters if name != "self"]
     lines = ["return None", "return 0.0", "raise ValueError('expected')"]
     if all(asked.scenario for asked in examples(lesson, exercise)):
@@ -45,7 +45,7 @@ def points_of(lesson: str, answer: NamedChange) -> dict[str, int]:
     """The tests of the exercise that give points to this answer."""
     engine = Engine(with_change(lesson, answer), reference=reference(), explanation=NoExplanation, seconds=2.0)
     failed: set[str] = set()
-    passed: dict[str, list[Request]] = {}
+    passed: dict[str, list[Call]] = {}
     with engine.active():
         for case in cases_of(lesson, answer.exercise):
             if case.node in failed:

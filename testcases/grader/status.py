@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testcases.harness.catalog.points import Entry
-    from testcases.harness.execution.messages import Request
+    from testcases.harness.execution.messages import Call
 
 PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"
 OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing", "blocked"
@@ -60,7 +60,7 @@ class Result:
     causes: tuple[str, ...] = ()
     read: str = ""
     """Where to read on, if a cause is named."""
-    requests: Sequence[Request] = ()
+    calls: Sequence[Call] = ()
     """Some of those that were answered with a value, where the test passed."""
     share: float = 0.0
     """Of the points, where the test did not pass."""

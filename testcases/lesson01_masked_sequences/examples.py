@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example
 from tutorial.lesson01_masked_sequences import (
     first_true_index,
@@ -21,13 +21,13 @@ from tutorial.lesson01_masked_sequences import (
 )
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; ragged rows with gaps, NaN under the mask; forbidden tokens; B == T == V and B != T."""
     draw = generator(seed)
     return [*_logits(draw), *_responses(draw), *_values(draw), *_flags(draw), *_tokens(draw), *_masks(draw)]
 
 
-def _logits(draw: torch.Generator) -> list[Request]:
+def _logits(draw: torch.Generator) -> list[Call]:
     found = []
     for shape, temperature in (((2, 4, 7), 0.6), ((3, 3, 3), 1.7), ((3, 1, 4), 0.9)):
         logits, tokens = normal_from(draw, *shape), torch.randint(shape[-1], shape[:2], generator=draw)
@@ -56,7 +56,7 @@ def _logits(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _responses(draw: torch.Generator) -> list[Request]:
+def _responses(draw: torch.Generator) -> list[Call]:
     found = []
     for (rows, length, vocabulary), prompt_length, temperature in (
         ((2, 6, 5), 2, 0.6),
@@ -83,7 +83,7 @@ def _responses(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _values(draw: torch.Generator) -> list[Request]:
+def _values(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps in ((3, 6), (4, 4), (2, 7)):
         values, mask = 2 + 3 * normal_from(draw, rows, steps), ragged_from(draw, rows, steps)
@@ -123,7 +123,7 @@ def _values(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _flags(draw: torch.Generator) -> list[Request]:
+def _flags(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps in ((4, 6), (5, 5), (6, 3)):
         flags = torch.rand((rows, steps), generator=draw) < 0.4
@@ -132,7 +132,7 @@ def _flags(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _tokens(draw: torch.Generator) -> list[Request]:
+def _tokens(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps in ((5, 7), (6, 6), (5, 4)):
         responses = torch.randint(2, 9, (rows, steps), generator=draw)
@@ -151,7 +151,7 @@ def _tokens(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _masks(draw: torch.Generator) -> list[Request]:
+def _masks(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, length in ((4, 6), (5, 5)):
         left = torch.arange(length) >= torch.randint(1, length, (rows, 1), generator=draw)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson02_reward_model import (
     RewardModel,
@@ -20,7 +20,7 @@ from tutorial.lesson02_reward_model import (
 )
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; padding on either side; one row, square batches, ties and scores far apart."""
     draw = generator(seed)
     return [
@@ -35,7 +35,7 @@ def examples(seed: int) -> list[Request]:
     ]
 
 
-def _of_last_token_index(draw: torch.Generator) -> list[Request]:
+def _of_last_token_index(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, length, sides in ((4, 6, "right"), (3, 5, "left"), (5, 5, "both"), (1, 4, "both"), (3, 4, "none")):
         mask = _mask(draw, rows, length, sides)
@@ -44,7 +44,7 @@ def _of_last_token_index(draw: torch.Generator) -> list[Request]:
     return [*found, example(last_token_index, long.to(torch.uint8))]
 
 
-def _of_forward(draw: torch.Generator) -> list[Request]:
+def _of_forward(draw: torch.Generator) -> list[Call]:
     score = scenario("score_rows", of=RewardModel.forward)
     found = []
     for rows, length, sides, evaluating in (
@@ -84,7 +84,7 @@ def _long_in_bfloat16() -> dict[str, Tensor]:
     return {"input_ids": mask.long(), "attention_mask": mask, **narrow}
 
 
-def _of_pairwise_loss(draw: torch.Generator) -> list[Request]:
+def _of_pairwise_loss(draw: torch.Generator) -> list[Call]:
     both = ("chosen", "rejected")
     found = []
     for count in (4, 1, 7):
@@ -99,13 +99,13 @@ def _of_pairwise_loss(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _of_ranking_loss(draw: torch.Generator) -> list[Request]:
+def _of_ranking_loss(draw: torch.Generator) -> list[Call]:
     shapes = ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5))
     found = [example(ranking_loss, normal_from(draw, *shape), grad_of="scores") for shape in shapes]
     return [*found, example(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores")]
 
 
-def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
+def _of_token_pairwise_loss(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, length, pad, garbage in ((3, 7, 9, False), (4, 4, 0, False), (2, 6, 3, True), (1, 5, 9, False)):
         ids = _two_texts(draw, rows, length, pad)
@@ -121,7 +121,7 @@ def _of_token_pairwise_loss(draw: torch.Generator) -> list[Request]:
     return [*found, example(token_pairwise_loss, *scores, *ids, pad_token_id=50_009)]
 
 
-def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
+def _of_preference_accuracy(draw: torch.Generator) -> list[Call]:
     found = []
     for count in (9, 16, 1):
         chosen, rejected = normal_from(draw, count), normal_from(draw, count)
@@ -133,7 +133,7 @@ def _of_preference_accuracy(draw: torch.Generator) -> list[Request]:
     return [*found, example(preference_accuracy, chosen=chosen, rejected=rejected)]
 
 
-def _of_calibrate(draw: torch.Generator) -> list[Request]:
+def _of_calibrate(draw: torch.Generator) -> list[Call]:
     """Some scores are close together, about 0 or not: numbers like any others, as long as they differ. Then some that
     do not, of which rounding leaves a difference."""
     equal = {"features": torch.full((3, 1), 0.1, dtype=torch.float64), "sizes": (2, 1), "bias": torch.zeros(1).double()}
@@ -158,7 +158,7 @@ def _of_calibrate(draw: torch.Generator) -> list[Request]:
     return [*found, example(scenario("calibrate_model", of=calibrate), **equal)]
 
 
-def _of_train_reward_model(draw: torch.Generator) -> list[Request]:
+def _of_train_reward_model(draw: torch.Generator) -> list[Call]:
     """One batch an epoch, so that no number depends on the order; then many, of which only facts are compared."""
     train, watch = scenario("train_on", of=train_reward_model), scenario("watch_training", of=train_reward_model)
     found = []

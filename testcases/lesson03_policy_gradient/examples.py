@@ -5,12 +5,12 @@ import math
 import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; ragged rows, each with a gap in the first; B != T, B == T and one row."""
     draw = generator(seed)
     found = []

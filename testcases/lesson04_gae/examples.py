@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n_step_advantages, td_errors
 
 GRADIENTS = ("rewards", "values")
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; done inside and at the end; ragged rows with a gap; B != T, B == T and no batch."""
     draw = generator(seed)
     found = []

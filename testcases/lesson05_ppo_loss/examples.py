@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
@@ -22,7 +22,7 @@ POLICY = ("log_probs", "old_log_probs", "advantages")
 VALUE = ("values", "old_values", "returns")
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64, half of the tokens outside the interval; 16 real tokens, ragged, or 8 without a mask."""
     draw = generator(seed)
     found = []
@@ -58,7 +58,7 @@ def examples(seed: int) -> list[Request]:
     return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw) + _plain(draw)
 
 
-def _plain(draw: torch.Generator) -> list[Request]:
+def _plain(draw: torch.Generator) -> list[Call]:
     """Padding on the right, finite numbers in it; again 16 real tokens."""
     mask = torch.arange(7) < torch.tensor([[5], [7], [4]])
     terms = [_filled(one, mask, 9.0) for one in _policy_terms(draw, (3, 7))]
@@ -71,7 +71,7 @@ def _plain(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _objectives(draw: torch.Generator) -> list[Request]:
+def _objectives(draw: torch.Generator) -> list[Call]:
     """Ratios on both sides of the interval and inside; the last with every function that comes later taken away."""
     found = []
     for shape in ((8,), (3, 4), (2, 2, 3)):
@@ -82,7 +82,7 @@ def _objectives(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _at_the_defaults(draw: torch.Generator) -> list[Request]:
+def _at_the_defaults(draw: torch.Generator) -> list[Call]:
     terms = dict(zip(POLICY, _policy_terms(draw, (2, 2, 4)), strict=True))
     values = dict(zip(VALUE, _values(draw, (2, 2, 4)), strict=True))
     return [
@@ -93,7 +93,7 @@ def _at_the_defaults(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _of_numbers(draw: torch.Generator) -> list[Request]:
+def _of_numbers(draw: torch.Generator) -> list[Call]:
     """Scalar losses to combine, and values of beta to adapt."""
     found = []
     for _ in range(3):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from, uniform_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
@@ -19,13 +19,13 @@ from tutorial.lesson06_kl_rewards import (
 BOTH = ("log_probs", "ref_log_probs")
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Log-ratios of both signs in float64; ragged rows with a gap; scores beyond the clip; B != T and B == T."""
     draw = generator(seed)
     return [*_estimates(draw), *_rewards(draw), *_penalties(draw), *_updates(draw)]
 
 
-def _estimates(draw: torch.Generator) -> list[Request]:
+def _estimates(draw: torch.Generator) -> list[Call]:
     found = []
     for shape in ((3, 5), (4, 4), (6,), (2, 6), (5, 3), (1, 4), (7,), (2, 3, 2)):
         log_probs, ref_log_probs, slopes = _log_probs(draw, *shape), _log_probs(draw, *shape), normal_from(draw, *shape)
@@ -65,7 +65,7 @@ def _estimates(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _rewards(draw: torch.Generator) -> list[Request]:
+def _rewards(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps, garbage in ((3, 6, None), (4, 4, None), (5, 7, math.nan), (1, 4, math.nan), (6, 3, 50.0)):
         lengths = torch.randint(1, steps, (rows, 1), generator=draw)
@@ -99,7 +99,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _penalties(draw: torch.Generator) -> list[Request]:
+def _penalties(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps, stops in ((6, 4, (2, 3)), (4, 4, (2,)), (5, 2, (9, 2, 3)), (1, 3, (7,))):
         responses = torch.randint(4, 7, (rows, steps), generator=draw)
@@ -121,7 +121,7 @@ def _penalties(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _updates(draw: torch.Generator) -> list[Request]:
+def _updates(draw: torch.Generator) -> list[Call]:
     coefficients = scenario("coefficients", of=AdaptiveKLController.update)
     found = []
     for target, horizon in ((6.0, 10_000), (2.0, 100), (0.5, 64)):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from, uniform_from, word_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson07_actor_critic import (
     PolicyAndValue,
@@ -19,7 +19,7 @@ from tutorial.lesson07_actor_critic import (
 PAD_ID = 9
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Ragged texts on toy models; one row, one token and B == T among them."""
     draw = generator(seed)
     found = []
@@ -39,14 +39,14 @@ def examples(seed: int) -> list[Request]:
     return found + _of_copies(draw) + _of_frozen(draw, generator(seed)) + _of_adapters(draw)
 
 
-def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: bool) -> list[Request]:
+def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: bool) -> list[Call]:
     critic = scenario("value_model", of=ValueModel.forward)
     weights, given = normal_from(draw, *text["input_ids"].shape), {"gain": normal_from(draw, 3)}
     given |= {"head": normal_from(draw, 1, 3), "evaluating": evaluating}
     return [example(critic, **text), example(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
 
 
-def _long_in_bfloat16() -> Request:
+def _long_in_bfloat16() -> Call:
     """Texts of 2,100 and 2,099 tokens, which neither bfloat16 nor float16 can count; of the features the positions."""
     mask = torch.ones(2, 2100, dtype=torch.bool)
     mask[1, 0] = False
@@ -55,7 +55,7 @@ def _long_in_bfloat16() -> Request:
     return example(scenario("value_model", of=ValueModel.forward), **text, gain=gain, dtype="bfloat16")
 
 
-def _of_copies(draw: torch.Generator) -> list[Request]:
+def _of_copies(draw: torch.Generator) -> list[Call]:
     copied = scenario("critic_of", of=critic_from_reward_model)
     found = []
     for frozen, trained, dtype in (
@@ -72,7 +72,7 @@ def _of_copies(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Request]:
+def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Call]:
     """Each with numbers, and with the name of a parameter, that no other seed has: what else there is to ask is little.
 
     Args:
@@ -96,7 +96,7 @@ def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Request]:
     return [*found, example(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
 
 
-def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], evaluating: bool) -> list[Request]:
+def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], evaluating: bool) -> list[Call]:
     """Logits and values with their gradients, which do not depend on the mode, and the passes they took."""
     words = normal_from(draw, *shape, 2)
     gains = {"policy_gain": normal_from(draw, 3), "critic_gain": normal_from(draw, 3)}
@@ -129,7 +129,7 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
     return found
 
 
-def _of_adapters(draw: torch.Generator) -> list[Request]:
+def _of_adapters(draw: torch.Generator) -> list[Call]:
     lora = scenario("lora_line", of=reference_mode)
     found = []
     for names in (("policy",), ("reference", "policy"), ("default", "preference")):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, reference, scenario
 from tutorial.lesson08_rollout import Experience, ExperienceBuffer, evaluate_responses, generate, sample_token
 
@@ -17,7 +17,7 @@ YIELDED = scenario("yielded", of=ExperienceBuffer.minibatches)
 EVALUATED = scenario("evaluated", of=evaluate_responses)
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Ragged rows, temperatures and discounts away from 1, prompts padded on the left, B != T and B == T."""
     draw = generator(seed)
     return [
@@ -115,7 +115,7 @@ SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
 ]
 
 
-def _sampling(draw: torch.Generator) -> list[Request]:
+def _sampling(draw: torch.Generator) -> list[Call]:
     agreement = scenario("agreement", of=sample_token)
     return [
         *(example(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
@@ -141,7 +141,7 @@ def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...]
     return script
 
 
-def _beyond_16_bits(draw: torch.Generator) -> Request:
+def _beyond_16_bits(draw: torch.Generator) -> Call:
     """A policy that writes tokens of odd numbers above 2,048, and could not write the padding. The first row ends at
     step 1."""
     script = normal_from(draw, 2, 4, 2_103)
@@ -164,7 +164,7 @@ def _left_padded(lengths: list[int]) -> Tensor:
     return torch.arange(max(lengths)) >= max(lengths) - torch.tensor(lengths)[:, None]
 
 
-def _scripted(draw: torch.Generator) -> list[Request]:
+def _scripted(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps, stops, pad, temperature in (
         (3, 6, (1,), 3, 1.0),
@@ -181,7 +181,7 @@ def _scripted(draw: torch.Generator) -> list[Request]:
     return [*found, _beyond_16_bits(draw)]
 
 
-def _written_by_models(draw: torch.Generator) -> list[Request]:
+def _written_by_models(draw: torch.Generator) -> list[Call]:
     found = []
     for lengths, temperature in (([2, 5, 3], 0.8), ([1, 4], 1.5), ([3, 3, 3], 1.0)):
         asked = {**_prompts(draw, lengths), "model": _number(draw), "max_new_tokens": 6, "pad_token_id": 0}
@@ -193,7 +193,7 @@ def _written_by_models(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _sampled(draw: torch.Generator) -> list[Request]:
+def _sampled(draw: torch.Generator) -> list[Call]:
     shares = scenario("sampled_shares", of=generate)
     tempered = 1e-7 * logs(*[[0.0, 4.0, 9.0, 0.0]] * 4)
     cut = _weights(draw, [1.0, 6.0, 4.0, 1.0]).expand(4, 4).clone()
@@ -207,7 +207,7 @@ def _sampled(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _watched(draw: torch.Generator) -> list[Request]:
+def _watched(draw: torch.Generator) -> list[Call]:
     fed, mode = scenario("fed_to_policy", of=generate), scenario("mode_after", of=generate)
     ids, mask = torch.randint(5, (2, 3), generator=draw), torch.tensor([[False, True, True], [True, True, True]])
     asked = {"script": _script(draw, 2, 4), "input_ids": ids, "max_new_tokens": 4}
@@ -240,7 +240,7 @@ def experience(draw: torch.Generator, prompts: list[int], responses: list[int], 
     }
 
 
-def _rows(draw: torch.Generator) -> list[Request]:
+def _rows(draw: torch.Generator) -> list[Call]:
     picked = scenario("picked", of=Experience.rows)
     stored = experience(draw, [1, 4, 2, 3], [3, 1, 5, 2])
     small = experience(draw, [2, 2, 2], [2, 2, 1])
@@ -265,7 +265,7 @@ def _rows(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _minibatches(draw: torch.Generator) -> list[Request]:
+def _minibatches(draw: torch.Generator) -> list[Call]:
     order = scenario("order_agreement", of=ExperienceBuffer.minibatches)
     after = scenario("yielded_after_more", of=ExperienceBuffer.minibatches)
     first, second = experience(draw, [2, 1], [3, 1]), experience(draw, [1, 3, 2], [2, 4, 1], first=2)
@@ -309,7 +309,7 @@ SETTINGS: list[dict[str, object]] = [
 ]
 
 
-def _evaluating(draw: torch.Generator) -> list[Request]:
+def _evaluating(draw: torch.Generator) -> list[Call]:
     found = []
     for settings in SETTINGS:
         asked = {
@@ -324,7 +324,7 @@ def _evaluating(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _evaluating_by_models(draw: torch.Generator) -> list[Request]:
+def _evaluating_by_models(draw: torch.Generator) -> list[Call]:
     found = []
     for prompts, responses, shared, settings in (
         ([2, 4, 1], [3, 5, 2], False, {"gamma": 0.9, "temperature": 0.7}),
@@ -337,7 +337,7 @@ def _evaluating_by_models(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
+def _evaluating_in_special_cases(draw: torch.Generator) -> list[Call]:
     seen = scenario("seen_by_score", of=evaluate_responses)
     broken = scenario("modes_after_an_error", of=evaluate_responses)
     own_base = scenario("evaluated_by_its_own_base", of=evaluate_responses)
@@ -370,7 +370,7 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _evaluating_in_16_bits(draw: torch.Generator) -> Request:
+def _evaluating_in_16_bits(draw: torch.Generator) -> Call:
     """A long text, a reward model in 16 bits, and a critic in 64."""
     columns, text = 2_100, _responses(draw, [4, 2], 6)
     text["log_probs"] = text["log_probs"].float()

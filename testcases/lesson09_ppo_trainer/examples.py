@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import as_argument, generator, normal_from, uniform_from, word_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
 LENGTHS = (2, 1, 4, 3)
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Tables over five tokens, O(1) logits in float64; ragged prompts and responses; settings off their defaults."""
     saved, loaded, rollouts = (generator(seed + number) for number in range(3))
     draw, seed = generator(seed), as_argument(seed)
@@ -35,7 +35,7 @@ def examples(seed: int) -> list[Request]:
     return [replace(asked, seconds=20.0) for asked in found]
 
 
-def _responses(draw: torch.Generator, seed: int) -> list[Request]:
+def _responses(draw: torch.Generator, seed: int) -> list[Call]:
     ask = scenario("responses_of", of=PPOTrainer.generate_responses)
     found = []
     for settings in (
@@ -51,7 +51,7 @@ def _responses(draw: torch.Generator, seed: int) -> list[Request]:
     return found
 
 
-def _rewards(draw: torch.Generator) -> list[Request]:
+def _rewards(draw: torch.Generator) -> list[Call]:
     ask = scenario("rewards_of", of=PPOTrainer.compute_rewards)
     found = []
     for settings in (
@@ -72,7 +72,7 @@ def _rewards(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _doubled(draw: torch.Generator, seed: int) -> list[Request]:
+def _doubled(draw: torch.Generator, seed: int) -> list[Call]:
     doubled = scenario("doubled_of", of=PPOTrainer.training_step)
     settings = {"batch_size": 5, "max_new_tokens": 4, "critic_lam": 0.9, "whiten_rewards": True}
     return [
@@ -81,7 +81,7 @@ def _doubled(draw: torch.Generator, seed: int) -> list[Request]:
     ]
 
 
-def _losses(draw: torch.Generator) -> list[Request]:
+def _losses(draw: torch.Generator) -> list[Call]:
     ask = scenario("loss_of", of=PPOTrainer.compute_loss)
     idle = _batch(draw)
     idle["advantages"][0] = 0.0
@@ -99,7 +99,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _updates(draw: torch.Generator, seed: int) -> list[Request]:
+def _updates(draw: torch.Generator, seed: int) -> list[Call]:
     ask = scenario("update_of", of=PPOTrainer.training_step)
     found = []
     for settings in (
@@ -137,7 +137,7 @@ def _updates(draw: torch.Generator, seed: int) -> list[Request]:
     return found
 
 
-def _runs(seed: int) -> list[Request]:
+def _runs(seed: int) -> list[Call]:
     ask = scenario("run_of", of=PPOTrainer.train)
     return [
         example(ask, available=5, batch_size=2, num_minibatches=1, num_updates=6, seed=seed),
@@ -169,7 +169,7 @@ def _runs(seed: int) -> list[Request]:
     ]
 
 
-def _saved(draw: torch.Generator) -> list[Request]:
+def _saved(draw: torch.Generator) -> list[Call]:
     ask = scenario("saved_of", of=PPOTrainer.save_checkpoint)
     interrupted = scenario("interrupted_save_of", of=PPOTrainer.save_checkpoint)
     folder = f"runs/{word_from(draw)}/checkpoint"
@@ -182,7 +182,7 @@ def _saved(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _loaded(draw: torch.Generator) -> list[Request]:
+def _loaded(draw: torch.Generator) -> list[Call]:
     ask = scenario("loaded_of", of=PPOTrainer.load_checkpoint)
     refused = scenario("refused_load_of", of=PPOTrainer.load_checkpoint)
     return [
@@ -203,7 +203,7 @@ def _mark(draw: torch.Generator) -> float:
     return 1 + 3 * float(uniform_from(draw))
 
 
-def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
+def _epochs(draw: torch.Generator, seed: int) -> list[Call]:
     ask = scenario("epochs_of", of=PPOTrainer.training_step)
     found = []
     for rows, settings in (
@@ -228,7 +228,7 @@ def _epochs(draw: torch.Generator, seed: int) -> list[Request]:
     return found
 
 
-def _steps(draw: torch.Generator) -> list[Request]:
+def _steps(draw: torch.Generator) -> list[Call]:
     ask = scenario("steps_of", of=PPOTrainer.optimizer_step)
     found = []
     for size, settings in (

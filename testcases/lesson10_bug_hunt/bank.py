@@ -22,8 +22,8 @@ from torch import Tensor
 
 from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.execution.executor import LocalEvaluator, solutions, solutions_changed
-from testcases.harness.execution.messages import Outcome, Record, Request
+from testcases.harness.execution.executor import InProcess, solutions, solutions_changed
+from testcases.harness.execution.messages import Call, Outcome, Record
 from testcases.harness.oracle.mutations import (
     Change,
     NamedChange,
@@ -61,11 +61,11 @@ class Implementation(NamedTuple):
     """The first probe on which it differs from the reference; None if it is right."""
 
 
-def requests(family: str) -> list[Request]:
+def calls(family: str) -> list[Call]:
     """The probes as calls."""
     lesson, _ = FAMILIES[family]
     return [
-        Request(
+        Call(
             lesson,
             family,
             {name: as_argument(value) for name, value in probe.arguments.items()},
@@ -138,11 +138,11 @@ def _compiled(source: str) -> bytes:
     return zlib.compress(marshal.dumps(compile(source, "<implementation>", "exec", dont_inherit=True)))
 
 
-def difference(family: str, evaluator: LocalEvaluator) -> int | None:
+def difference(family: str, executor: InProcess) -> int | None:
     """The first probe on which it differs; None where it is right, or is seen by its shape or an error alone."""
     first = None
-    for number, (asked, expected) in enumerate(zip(requests(family), _reference(family), strict=True)):
-        got = evaluator.evaluate(asked)
+    for number, (asked, expected) in enumerate(zip(calls(family), _reference(family), strict=True)):
+        got = executor.run(asked)
         if got.error or got.changed or _form(got.value) != _form(expected.value):
             return None
         if first is None and not same_outcome(got, expected):
@@ -153,7 +153,7 @@ def difference(family: str, evaluator: LocalEvaluator) -> int | None:
 @cache
 def _reference(family: str) -> list[Outcome]:
     reference = solutions()
-    return [reference.evaluate(asked) for asked in requests(family)]
+    return [reference.run(asked) for asked in calls(family)]
 
 
 def _form(value: Any) -> Any:
@@ -162,7 +162,7 @@ def _form(value: Any) -> Any:
     return (value.shape, value.dtype) if isinstance(value, Tensor) else type(value)
 
 
-def evaluator_of(family: str, source: str) -> LocalEvaluator:
+def executor_of(family: str, source: str) -> InProcess:
     """The lesson of a family with another text for the file of its function."""
     lesson, (own, *_) = FAMILIES[family]
     return solutions_changed(lesson, {f"{lesson}/{read_lesson(lesson).file_of(own)}": source})
@@ -225,11 +225,11 @@ def write() -> None:
         kept = []
         for entry, change in candidates(family):
             try:
-                evaluator = evaluator_of(family, changed_source(lesson, change)[1])
-                number = difference(family, evaluator)
+                executor = executor_of(family, changed_source(lesson, change)[1])
+                number = difference(family, executor)
             except (LookupError, SyntaxError):
                 continue
-            outcomes = [evaluator.evaluate(asked) for asked in requests(family)]
+            outcomes = [executor.run(asked) for asked in calls(family)]
             if number is None or any(all(map(same_outcome, outcomes, other)) for other in seen):
                 continue
             seen.append(outcomes)

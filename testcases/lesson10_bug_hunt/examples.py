@@ -3,7 +3,7 @@
 import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, uniform_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
@@ -33,7 +33,7 @@ TRAINING = 10.0
 TESTS = of_gae, of_ppo_loss, of_rewards, of_mask
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Blocks on ragged rows, signs of both kinds and values beyond every bound; trainers on a few updates."""
     draw = generator(seed)
     blocks = [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
@@ -41,7 +41,7 @@ def examples(seed: int) -> list[Request]:
     return [*blocks, *(asked(exercise, f"{seed}.example", FEW) for exercise in TESTS)]
 
 
-def _packed(draw: torch.Generator) -> list[Request]:
+def _packed(draw: torch.Generator) -> list[Call]:
     found = []
     for lengths in ([3, 1, 4], [1, 1, 2], [5], [2, 6]):
         discount, decay = 0.7 + 0.25 * float(uniform_from(draw)), 0.5 + 0.4 * float(uniform_from(draw))
@@ -50,7 +50,7 @@ def _packed(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _losses(draw: torch.Generator) -> list[Request]:
+def _losses(draw: torch.Generator) -> list[Call]:
     found = []
     for size in (9, 16, 5):
         ratios, merits = (0.6 * normal_from(draw, size)).exp(), normal_from(draw, size)
@@ -64,7 +64,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _scores(draw: torch.Generator) -> list[Request]:
+def _scores(draw: torch.Generator) -> list[Call]:
     found = []
     for shape, seen in (((4, 3), 1e-4), ((2, 5), 12.0), ((1, 6), 3.0), ((6, 2), 40.0)):
         mean, variance = float(normal_from(draw)), 0.5 + float(uniform_from(draw))
@@ -79,7 +79,7 @@ def _scores(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _rows(draw: torch.Generator) -> list[Request]:
+def _rows(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, steps in ((4, 5), (5, 5), (2, 7)):
         lengths = torch.randint(1, steps, (rows,), generator=draw)
@@ -104,7 +104,7 @@ def _rows(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _tables(draw: torch.Generator) -> list[Request]:
+def _tables(draw: torch.Generator) -> list[Call]:
     found = []
     for updates, walkers, length, actions in ((4, 6, 3, 2), (3, 5, 4, 3)):
         noise, payoff = uniform_from(draw, updates, walkers, length), 1 + normal_from(draw, length, actions)
@@ -123,7 +123,7 @@ def _tables(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _sliced(draw: torch.Generator) -> list[Request]:
+def _sliced(draw: torch.Generator) -> list[Call]:
     found = []
     for lengths, rows in (([5, 1, 2, 4], 2), ([1, 6, 3], 1), ([2, 5, 4, 1, 3], 3), ([4, 1], 5)):
         replies = torch.randint(0, 4, (len(lengths), 6), generator=draw)

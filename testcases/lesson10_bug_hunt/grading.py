@@ -9,7 +9,7 @@ from torch import Tensor
 from testcases.harness.catalog.handles import Exercise, exercise_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.sections import section_for
-from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import CheckFailed, clean, report, show
 from testcases.harness.suite.asserts import Answer, call, example, scenario
 from testcases.harness.suite.session import current
@@ -36,14 +36,14 @@ FEW = 12
 """and in a second draw, and in the examples."""
 
 
-def asked(exercise: Any, seed: str, size: int) -> Request:
+def asked(exercise: Any, seed: str, size: int) -> Call:
     """The question of a test exercise, such as test_compute_gae: which of these implementations do you refuse?"""
     function = exercise_of(exercise).name.removeprefix("test_")
     _, bank = drawn(function, seed, size)
     return behind(exercise, "verdicts", function, bank)
 
 
-def behind(exercise: Any, name: str, function: str, bank: Tensor) -> Request:
+def behind(exercise: Any, name: str, function: str, bank: Tensor) -> Call:
     """A question about implementations that the tests do not share a process with."""
     asked = example(scenario(name, of=exercise), function=function, bank=bank, seconds=SECONDS)
     return replace(asked, behind=("bank",))
@@ -93,7 +93,7 @@ def _require_an_end(answer: Answer) -> None:
 
 
 def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implementation]) -> None:
-    exercise = Exercise(answer.request.lesson, answer.request.exercise)
+    exercise = Exercise(answer.call.lesson, answer.call.exercise)
     for one, is_refused in zip(chosen, answer.value["refused"], strict=True):
         if one.probe is None and is_refused:
             detail = call(behind(exercise, "refusal", function, packed([one.source]))).value
@@ -111,15 +111,15 @@ def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implemen
 
 def _line(answer: Answer, number: int) -> list[str]:
     """A line of the student's tests, and where it stands."""
-    lines = current().subject.text(answer.request.lesson, "my_tests.py").splitlines()
+    lines = current().subject.text(answer.call.lesson, "my_tests.py").splitlines()
     return [f"my_tests.py, line {number}", *(f"    {clean(line.strip())}" for line in lines[number - 1 : number])]
 
 
 def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> None:
-    lesson, exercise = answer.request.lesson, answer.request.exercise
+    lesson, exercise = answer.call.lesson, answer.call.exercise
     cause = None
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
-        cause = current().explainer.diagnose(answer.request, answer.outcome, neighbors=False).listed
+        cause = current().explainer.diagnose(answer.call, answer.outcome, neighbors=False).listed
     tail = [f"Likely cause: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
@@ -19,7 +19,7 @@ from tutorial.lesson11_scaling import (
 )
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Ragged rows, one to four processes, with and without microbatches, spikes and empty parts."""
     draw = generator(seed)
     found = [
@@ -35,7 +35,7 @@ def examples(seed: int) -> list[Request]:
     return [replace(asked, seconds=60.0) for asked in found]
 
 
-def _plans(draw: torch.Generator) -> list[Request]:
+def _plans(draw: torch.Generator) -> list[Call]:
     ask = scenario("plan_of", of=plan_microbatches)
     found = []
     for rows, processes, size in ((7, 2, 2), (8, 2, None), (9, 4, 3), (5, 3, 1), (2, 4, None), (6, 1, 4), (12, 3, 2)):
@@ -46,7 +46,7 @@ def _plans(draw: torch.Generator) -> list[Request]:
     return [*found, example(ask, lengths=torch.randint(1, 9, (6,), generator=draw), n_processes=2)]
 
 
-def _weights(draw: torch.Generator) -> list[Request]:
+def _weights(draw: torch.Generator) -> list[Call]:
     found = []
     for processes in (1, 2, 4):
         total = int(torch.randint(20, 200, (), generator=draw))
@@ -60,7 +60,7 @@ def _weights(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _statistics(draw: torch.Generator) -> list[Request]:
+def _statistics(draw: torch.Generator) -> list[Call]:
     def part() -> dict[str, float]:
         loss, mean, largest = torch.rand(3, generator=draw, dtype=torch.float64).tolist()
         means = {"policy_loss": loss - 0.5, "ratio_mean": 1 + mean, "first_ratio_max": mean}
@@ -76,7 +76,7 @@ def _statistics(draw: torch.Generator) -> list[Request]:
     return [*found, example(merge_statistics, [part() | {"ratio_max": 0.25}, part() | {"ratio_max": 0.5}], (2, 3))]
 
 
-def _moments(draw: torch.Generator) -> list[Request]:
+def _moments(draw: torch.Generator) -> list[Call]:
     found = [example(merge_moments, _some_moments(draw, parts)) for parts in (2, 3, 5, 1)]
     with_empty = _some_moments(draw, 4)
     with_empty[:3:2] = torch.tensor([0.0, float("nan"), float("nan")])
@@ -91,7 +91,7 @@ def _some_moments(draw: torch.Generator, parts: int) -> Tensor:
     return torch.stack([counts, normal_from(draw, parts), normal_from(draw, parts).square()], dim=1)
 
 
-def _whitened(draw: torch.Generator) -> list[Request]:
+def _whitened(draw: torch.Generator) -> list[Call]:
     ask = scenario("whitened_of", of=global_masked_whiten)
     found = []
     for others, place, shift in ((1, 0, True), (2, 1, False), (3, 3, None), (0, 0, False)):
@@ -106,7 +106,7 @@ def _whitened(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _references(draw: torch.Generator) -> list[Request]:
+def _references(draw: torch.Generator) -> list[Call]:
     ask = scenario("reference_of", of=keep_reference_adapter)
     # Exact in float32, also when 1 is added or it is taken three times.
     slope = 0.25 + float(torch.randint(2**17, (), generator=draw)) / 2**16
@@ -119,7 +119,7 @@ def _references(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _steps(draw: torch.Generator) -> list[Request]:
+def _steps(draw: torch.Generator) -> list[Call]:
     ask = scenario("steps_of", of=DistributedPPOTrainer.optimizer_step)
     found = []
     lengths = torch.tensor([2, 1, 4, 3, 1])

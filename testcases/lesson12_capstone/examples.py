@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import as_argument, generator, normal_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
@@ -38,7 +38,7 @@ CLIPPED = 1e-5
 not."""
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """Ragged rows, B != L and B == L; a policy of chance and a scripted one; float64, but for whole PPO runs."""
     draw, seed = generator(seed), as_argument(seed)
     found = [*_losses(draw), *_fits(draw, seed), *_evaluations(draw), *_runs(draw, seed)]
@@ -46,7 +46,7 @@ def examples(seed: int) -> list[Request]:
     return [replace(asked, seconds=20.0) for asked in found]
 
 
-def _losses(draw: torch.Generator) -> list[Request]:
+def _losses(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, length, garbage in ((3, 6, False), (4, 4, False), (2, 5, True)):
         logits = normal_from(draw, rows, length, 7)
@@ -62,7 +62,7 @@ def _losses(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _fits(draw: torch.Generator, seed: int) -> list[Request]:
+def _fits(draw: torch.Generator, seed: int) -> list[Call]:
     ask = scenario("fitted_of", of=train_sft)
     options = {"learning_rate": 0.3, "batch_size": 2, "seed": seed + 1, "places": normal_from(draw, 8, 6)}
     return [
@@ -91,7 +91,7 @@ def demonstrations(draw: torch.Generator, count: int) -> dict[str, Tensor]:
     }
 
 
-def _evaluations(draw: torch.Generator) -> list[Request]:
+def _evaluations(draw: torch.Generator) -> list[Call]:
     ask = scenario("evaluation_of", of=evaluate_policy)
     size = len(WORDS)
     tables = {"policy": fluent(draw), "reference": fluent(draw), "places": 0.1 * normal_from(draw, 32, size)}
@@ -120,7 +120,7 @@ def fluent(draw: torch.Generator) -> Tensor:
     return table
 
 
-def _runs(draw: torch.Generator, seed: int) -> list[Request]:
+def _runs(draw: torch.Generator, seed: int) -> list[Call]:
     ask = scenario("tuned_of", of=train_policy)
     common = {"num_updates": 2, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.05, "seed": seed + 1}
     return [

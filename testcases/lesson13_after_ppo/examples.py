@@ -5,7 +5,7 @@ import math
 import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
-from testcases.harness.execution.messages import Request
+from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
@@ -23,7 +23,7 @@ from tutorial.lesson13_after_ppo import (
 PAIR = ("chosen", "rejected", "ref_chosen", "ref_rejected")
 
 
-def examples(seed: int) -> list[Request]:
+def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; ragged rows, each with a gap in the first; garbage under the mask."""
     draw = generator(seed)
     found = []
@@ -57,7 +57,7 @@ def examples(seed: int) -> list[Request]:
     return found + _at_the_corners(draw) + _of_groups(draw) + _of_pairs(draw) + _plain(draw)
 
 
-def _at_the_corners(draw: torch.Generator) -> list[Request]:
+def _at_the_corners(draw: torch.Generator) -> list[Call]:
     """A response without a token; tokens that a float holds for impossible; policies that nearly agree in float32."""
     now, then, full = normal_from(draw, 2, 4), normal_from(draw, 2, 4), torch.ones(2, 4, dtype=torch.bool)
     empty, advantages = full & torch.tensor([[True], [False]]), normal_from(draw, 2)
@@ -82,7 +82,7 @@ def _at_the_corners(draw: torch.Generator) -> list[Request]:
     ]
 
 
-def _of_groups(draw: torch.Generator) -> list[Request]:
+def _of_groups(draw: torch.Generator) -> list[Call]:
     found = []
     for prompts, responses in ((3, 5), (4, 4), (1, 3), (5, 2)):
         scores = 3 * normal_from(draw, prompts, responses) + 1
@@ -101,7 +101,7 @@ def _of_groups(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _of_pairs(draw: torch.Generator) -> list[Request]:
+def _of_pairs(draw: torch.Generator) -> list[Call]:
     found = []
     for pairs in (1, 4, 7):
         terms = [2 * normal_from(draw, pairs) - 12 for _ in PAIR]
@@ -111,7 +111,7 @@ def _of_pairs(draw: torch.Generator) -> list[Request]:
     return found
 
 
-def _plain(draw: torch.Generator) -> list[Request]:
+def _plain(draw: torch.Generator) -> list[Call]:
     """Padding on the right, finite numbers in it."""
     found = []
     for rows, steps in ((3, 5), (4, 6)):

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names, region_of
 from testcases.harness.diagnosis.explain import faults
-from testcases.harness.execution.executor import LocalEvaluator, solutions_changed
+from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.oracle.reference import shared_reference
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.suite.runner import cases_of
@@ -45,7 +45,7 @@ def body_of(exercise: str, changes: Sequence[str] = ()) -> str:
     return body
 
 
-def subject_of(exercise: str, changes: Sequence[str] = ()) -> LocalEvaluator:
+def subject_of(exercise: str, changes: Sequence[str] = ()) -> InProcess:
     """The solution, with our answer to one exercise."""
     lesson = lesson_of(exercise)
     lines, region = region_of(lesson, exercise)
@@ -55,7 +55,7 @@ def subject_of(exercise: str, changes: Sequence[str] = ()) -> LocalEvaluator:
     return solutions_changed(lesson, {f"{lesson}/{region.file}.py": text})
 
 
-def failures(subject: LocalEvaluator, exercise: str) -> Iterator[CheckFailed]:
+def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
     with (engine := Engine(subject, reference=shared_reference())).active():
         for case in cases_of(lesson_of(exercise), exercise):
             engine.begin_test()

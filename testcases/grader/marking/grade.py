@@ -25,7 +25,7 @@ from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match
 from ..sandbox import users
 from ..sandbox.sandbox import Sandbox, WorkerError
-from ..sandbox.worker_client import SandboxEvaluator
+from ..sandbox.worker_client import InSandbox
 from ..status import (
     BLOCKED,
     ERROR,
@@ -117,7 +117,7 @@ class Grader:
         for lesson in todo:
             exercises = plan(self.exercises)[lesson]
             # One for each lesson, so that no answer is kept longer than that.
-            subject = SandboxEvaluator(self.sandbox, submission.files)
+            subject = InSandbox(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
             with Engine(
                 subject, reference=self.reference, seed=seed, explanation=Sparing, believes=False, pays_once=True
@@ -219,7 +219,7 @@ class Grader:
                 continue
             if verdict is not None:
                 return _failed(entry, verdict)
-        return Result(entry, PASSED, str(kept or ""), requests=tuple(subject.answered))
+        return Result(entry, PASSED, str(kept or ""), calls=tuple(subject.answered))
 
     def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
@@ -227,15 +227,15 @@ class Grader:
         return Result(entry, WRONG if self._reference_passes(case, seed) else GRADER, text)
 
     def _reference_passes(self, case: Case, seed: int) -> bool:
-        with Engine(self.reference.evaluator, reference=self.reference, seed=seed).active():
+        with Engine(self.reference.executor, reference=self.reference, seed=seed).active():
             try:
                 return case.run() is None
             except Exception:
                 return False
 
 
-def _worker_of(engine: Engine) -> SandboxEvaluator:
-    return cast(SandboxEvaluator, engine.subject)
+def _worker_of(engine: Engine) -> InSandbox:
+    return cast(InSandbox, engine.subject)
 
 
 def _doubts(submission: Submission, lessons: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> Iterator[Doubt]:
@@ -260,7 +260,7 @@ def _how_it_died(path: str, error: StudentError) -> str:
 
 def _earned(engine: Engine, results: list[Result]) -> list[Result]:
     """The results of one exercise, those of tests that no work stands behind turned to wrong."""
-    passed = {result.entry.test: result.requests for result in results if result.status == PASSED}
+    passed = {result.entry.test: result.calls for result in results if result.status == PASSED}
     if not passed or len(passed) == len(results):
         return results
     lesson, exercise = results[0].entry.lesson, results[0].entry.exercise

@@ -15,7 +15,7 @@ from typing import Any
 from testcases.harness.catalog.encodings import text_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import wire
-from testcases.harness.execution.messages import Outcome, Request, StudentError, identical
+from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
 from testcases.harness.suite.memo import packed
 
 from ..status import NOT_ASKED
@@ -24,8 +24,8 @@ from .clock import Clock, Handed, Waits, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
 
-class SandboxEvaluator:
-    """Answers requests about one submission through workers. It never raises for what a student did.
+class InSandbox:
+    """Answers calls about one submission through workers. It never raises for what a student did.
 
     A worker serves one lesson, or one exercise of those lessons whose exercises have a process each.
 
@@ -33,13 +33,13 @@ class SandboxEvaluator:
         files: path below `tutorial/` -> bytes.
 
     Attributes:
-        answered: the requests that were answered with a value since it was last cleared.
+        answered: the calls that were answered with a value since it was last cleared.
     """
 
     def __init__(self, sandbox: Sandbox, files: Mapping[str, bytes]) -> None:
         self.sandbox, self.files = sandbox, files
         self.limits = sandbox.limits
-        self.answered: list[Request] = []
+        self.answered: list[Call] = []
         self._worker: _Worker | None = None
         self._behind: _Behind | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
@@ -49,35 +49,35 @@ class SandboxEvaluator:
         self.unloaded: dict[str, StudentError] = {}
         """By file: how it died while it was loaded."""
 
-    def evaluate(self, request: Request) -> Outcome:
-        outcome = self._evaluate(request)
+    def run(self, call: Call) -> Outcome:
+        outcome = self._run(call)
         if outcome.error is None:
-            self.answered.append(request)
+            self.answered.append(call)
         return outcome
 
     def text(self, lesson: str, file: str) -> str:
         return text_of(self.files.get(f"{lesson}/{file}", b""))
 
-    def with_texts(self, texts: Mapping[str, str]) -> SandboxEvaluator:
-        other = SandboxEvaluator(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+    def with_texts(self, texts: Mapping[str, str]) -> InSandbox:
+        other = InSandbox(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
         other._spent = self._spent
         return other
 
-    def _evaluate(self, request: Request) -> Outcome:
-        key, file = (request.lesson, request.exercise), read_lesson(request.lesson).file_of(request.exercise)
+    def _run(self, call: Call) -> Outcome:
+        key, file = (call.lesson, call.exercise), read_lesson(call.lesson).file_of(call.exercise)
         if refused := self._refused(key, file):
             return Outcome(error=refused)
-        serves = request.lesson, request.exercise if request.lesson in staging.APART else ""
+        serves = call.lesson, call.exercise if call.lesson in staging.APART else ""
         if self._worker and self._worker.serves != serves:
             self.finish()
-        if request.behind:
+        if call.behind:
             self._end_worker()
         if self._worker is None:
-            self._worker = self._start(serves, request)
+            self._worker = self._start(serves, call)
         clock, is_loaded = Clock(self._worker.waits, 0.0), False
         try:
-            is_loaded = file in self._worker.loaded or self._worker.load(file, request)
-            outcome = self._worker.ask(request)
+            is_loaded = file in self._worker.loaded or self._worker.load(file, call)
+            outcome = self._worker.ask(call)
         except _Ended as ended:
             self._worker = None
             outcome = Outcome(error=ended.error)
@@ -85,14 +85,14 @@ class SandboxEvaluator:
             self._worker = None
             self.sandbox.close()
             raise
-        if request.behind:
+        if call.behind:
             outcome = self._as_said_behind(outcome)
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
             self._ends.setdefault(key, []).append(outcome.error)
             if not is_loaded and outcome.error.kind == "timeout":
                 self._endless[file] = outcome.error
         if outcome.error and (outcome.error.kind == "load" or (not is_loaded and outcome.error.kind != "tamper")):
-            self.unloaded.setdefault(f"{request.lesson}/{file}", outcome.error)
+            self.unloaded.setdefault(f"{call.lesson}/{file}", outcome.error)
         # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
         self._spent[key] = self._spent.get(key, 0.0) + seconds
@@ -130,7 +130,7 @@ class SandboxEvaluator:
             return Outcome(error=_tamper("verdicts that were not given"))
         return outcome
 
-    def _start(self, serves: tuple[str, str], request: Request) -> _Worker:
+    def _start(self, serves: tuple[str, str], call: Call) -> _Worker:
         """In a sandbox that nothing has happened in if the first try fails; a machine that starts none must say so
         soon, and not after two tries a test.
         """
@@ -138,9 +138,9 @@ class SandboxEvaluator:
         while self.sandbox.failures < 2:
             try:
                 links = []
-                if request.behind:  # Another worker answers what a scenario asks; this one is fresh, and knows nothing.
-                    self._behind = self._behind or _Behind(self.sandbox, request.lesson)
-                    links = [self._behind.take(request)]
+                if call.behind:  # Another worker answers what a scenario asks; this one is fresh, and knows nothing.
+                    self._behind = self._behind or _Behind(self.sandbox, call.lesson)
+                    links = [self._behind.take(call)]
                 worker = _Worker(self.sandbox, *serves, self.files, *links)
                 self.sandbox.failures = 0
                 return worker
@@ -219,42 +219,42 @@ class _Worker:
         self.channel.settimeout(self.limits.load_seconds)
         self.channel.sendall(b"".join([struct.pack("<I", len(head)), head, *files.values()]))
 
-    def load(self, file: str, request: Request) -> bool:
+    def load(self, file: str, call: Call) -> bool:
         """Let it load the file of an exercise; False where it was too slow, as it says itself.
 
         Raises:
             _Ended: as for a question.
         """
         self.loaded.add(file)
-        seconds = min(request.seconds, self.limits.call_seconds) + self.limits.import_seconds
-        asked = {"load": [request.lesson, request.exercise, seconds]}
+        seconds = min(call.seconds, self.limits.call_seconds) + self.limits.import_seconds
+        asked = {"load": [call.lesson, call.exercise, seconds]}
         late = _late(f"its file was not loaded after {seconds:g} seconds")
         answer, _ = self._exchange(asked, b"", Clock(self.waits, seconds + self.limits.grace_seconds), late)
         return answer == {"loaded": True}
 
-    def ask(self, request: Request) -> Outcome:
+    def ask(self, call: Call) -> Outcome:
         """
         Raises:
             _Ended: the worker died, was late or sent nonsense; it is gone now.
             WorkerError: it never started.
         """
-        request = replace(request, arguments=request.shown) if request.behind else request
-        (header, body), _ = packed(request)
-        seconds = min(request.seconds, self.limits.call_seconds)
+        call = replace(call, arguments=call.shown) if call.behind else call
+        (header, body), _ = packed(call)
+        seconds = min(call.seconds, self.limits.call_seconds)
         header = {**header, "seconds": seconds}
         place = self.handed.put(body)
         clock = Clock(self.waits, seconds + self.limits.grace_seconds + self.import_seconds)
-        asked, late = {"request": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
+        asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
             if set(answer) != {"outcome"}:
                 raise wire.BadFrame("other fields")
-            outcome = wire.unpack_outcome(answer["outcome"], body_back, request)
+            outcome = wire.unpack_outcome(answer["outcome"], body_back, call)
         except wire.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
         self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
-        return replace(outcome, changed=self._changed(request, header, body, place))
+        return replace(outcome, changed=self._changed(call, header, body, place))
 
     def _exchange(self, asked: Any, body: bytes, clock: Clock, late: StudentError) -> tuple[Any, bytearray]:
         number = secrets.randbits(62)
@@ -276,16 +276,16 @@ class _Worker:
         self.fresh = False
         return answer, body_back
 
-    def _changed(self, request: Request, header: Any, body: bytes, place: tuple[int, int] | None) -> tuple[str, ...]:
+    def _changed(self, call: Call, header: Any, body: bytes, place: tuple[int, int] | None) -> tuple[str, ...]:
         """The arguments whose numbers in memory are not those that it was handed. What it says itself is not asked."""
         found = self.handed.get(place) if place else body
         if found == body:
             return ()
         try:
-            now = wire.unpack_request(header, bytearray(found)).arguments
+            now = wire.unpack_call(header, bytearray(found)).arguments
         except wire.BadFrame:
-            return tuple(request.arguments)  # A bool that is neither.
-        return tuple(name for name, value in request.arguments.items() if not identical(value, now[name]))
+            return tuple(call.arguments)  # A bool that is neither.
+        return tuple(name for name, value in call.arguments.items() if not identical(value, now[name]))
 
     def settle(self) -> StudentError | None:
         """Call its name; anything but the echo was not sent by the worker."""
@@ -362,13 +362,13 @@ class _Behind:
         self.worker = _Worker(self.own, lesson, "", {})
         self.number = 0
 
-    def take(self, request: Request) -> socket.socket:
+    def take(self, call: Call) -> socket.socket:
         """The link over which it answers from now on.
 
         Raises:
             WorkerError: it is gone.
         """
-        header, body = wire.pack_request(request)
+        header, body = wire.pack_call(call)
         near, far = socket.socketpair()
         self.number = secrets.randbits(62)
         deadline = within(self.worker.limits.load_seconds)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..catalog.lessons import region_text
-from ..execution.messages import Outcome, Request, copy_plain, leaves
+from ..execution.messages import Call, Outcome, copy_plain, leaves
 from ..oracle.reference import shared_reference
 from ..report.compare import Rules, alike, close
 from .code import words_of
@@ -32,7 +32,7 @@ OTHER = 7.3
 class _Question:
     """A question and both answers; `changed` asks it with other arguments."""
 
-    def __init__(self, asked: Request, ask: Ask, is_shown: bool = False) -> None:
+    def __init__(self, asked: Call, ask: Ask, is_shown: bool = False) -> None:
         self.asked, self._ask, self.is_shown = asked, ask, is_shown
         self.right, self.mine = ask(asked)
 
@@ -51,9 +51,7 @@ class _Question:
         return _Question(replace(self.asked, arguments=copy_plain(self.asked.arguments, moved)), self._ask)
 
 
-def facts(
-    failing: Request, part: Part | None, wrong: Sequence[Request], good: Sequence[Request], ask: Ask
-) -> Iterator[Sign]:
+def facts(failing: Call, part: Part | None, wrong: Sequence[Call], good: Sequence[Call], ask: Ask) -> Iterator[Sign]:
     """What is so of the code, the surest first, and may be why this `part` of the answer is wrong. `wrong`, `good`:
     ordinary examples that are so.
     """
@@ -84,10 +82,10 @@ def facts(
     yield from _directions(seen)
 
 
-def _telling(wrong: Sequence[Request]) -> list[Request]:
+def _telling(wrong: Sequence[Call]) -> list[Call]:
     """The examples that have most to change: a mask that is False somewhere, several rows, many arguments."""
 
-    def weight(asked: Request) -> tuple[bool, bool, int]:
+    def weight(asked: Call) -> tuple[bool, bool, int]:
         tensors = [one for one in asked.arguments.values() if isinstance(one, Tensor)]
         ragged = any(is_flags(one) and not bool(one.all()) for one in tensors)
         return ragged, any(one.dim() > 1 and len(one) > 1 for one in tensors), len(asked.arguments)
@@ -95,7 +93,7 @@ def _telling(wrong: Sequence[Request]) -> list[Request]:
     return sorted(wrong, key=weight, reverse=True)
 
 
-def _tame(asked: Request) -> Request:
+def _tame(asked: Call) -> Call:
     """The question without NaN: what is NaN cannot be seen to change."""
 
     def filled(tensor: Tensor) -> Tensor:
@@ -214,7 +212,7 @@ def _acts(seen: _Question, name: str) -> bool:
     return any(not alike(seen.mine.value, mine.value) for _, mine in changed)
 
 
-def _others(asked: Request, name: str) -> list[Any]:
+def _others(asked: Call, name: str) -> list[Any]:
     value: Any = asked.arguments.get(name)
     in_scenario = asked.scenario is not None
     if isinstance(value, bool):  # Of a scenario, it may be no option that the code knows.

@@ -7,7 +7,7 @@ import re
 
 from torch import Tensor
 
-from ..execution.messages import Request, StudentError
+from ..execution.messages import Call, StudentError
 from .values import Shows, Sign
 
 CAUSES: tuple[tuple[str, str, str], ...] = (
@@ -189,7 +189,7 @@ def names_in(source: str) -> set[str]:
     return {name for node in nodes for field in fields if isinstance(name := getattr(node, field, None), str)}
 
 
-def cause_of_error(error: StudentError, request: Request, known: set[str]) -> Sign | None:
+def cause_of_error(error: StudentError, call: Call, known: set[str]) -> Sign | None:
     """`known`: the names that the file has."""
     if error.kind not in ("raised", "backward"):
         return None
@@ -210,9 +210,9 @@ def cause_of_error(error: StudentError, request: Request, known: set[str]) -> Si
         if close:
             return Sign(Shows.MISSPELT, (found[1], found[2], close[0]))
         return Sign(Shows.NO_ATTRIBUTE, (found[1], found[2]))
-    if "NoneType" in said and (names := [name for name, value in request.arguments.items() if value is None]):
+    if "NoneType" in said and (names := [name for name, value in call.arguments.items() if value is None]):
         return Sign(Shows.MAY_BE_NONE, (names[0],))
-    if "NoneType" in said and request.scenario is None:
+    if "NoneType" in said and call.scenario is None:
         return Sign(Shows.LEFT_OUT)
     return _of_sizes(said)
 

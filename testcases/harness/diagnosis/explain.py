@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..catalog.lessons import lesson as read_lesson
-from ..execution.executor import Evaluator, LocalEvaluator
-from ..execution.messages import Outcome, Request
+from ..execution.executor import Executor, InProcess
+from ..execution.messages import Call, Outcome
 from ..execution.modules import Missing
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, calls_made, examples, kept
@@ -34,7 +34,7 @@ from .parts import Answers, On, Share, agree, fits, is_evidence, is_fraction, pa
 from .signs import sign_of
 from .values import Cause, Diagnosis, Invariant, Kind, Mistake, Named, Part, Repair, Seen, Sign, Twice
 
-FirstFailure = Callable[[Evaluator, str, str], CheckFailed | None]
+FirstFailure = Callable[[Executor, str, str], CheckFailed | None]
 """Runs the tests of an exercise, or of a whole lesson where none is named, and gives the first that fails."""
 faults: deque[Exception] = deque(maxlen=8)
 """The last ones of the diagnosis itself: a student never sees them, the course's own check does."""
@@ -59,15 +59,13 @@ def left_out() -> Iterator[None]:
 class Explanation:
     """Holds one subject's answers against those of the mistakes; whatever has been asked is kept."""
 
-    def __init__(self, subject: Evaluator, reference: Reference, first_failure: FirstFailure) -> None:
+    def __init__(self, subject: Executor, reference: Reference, first_failure: FirstFailure) -> None:
         self._subject, self._reference, self._first_failure = subject, reference, first_failure
         self._failed: dict[tuple[str, str], list[Seen]] = {}
         self._found: dict[tuple[str, str], list[tuple[Cause, ...]]] = {}
         self._searches: Counter[tuple[str, str]] = Counter()
 
-    def diagnose(
-        self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
-    ) -> Diagnosis:
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
         """Why this answer is wrong.
 
         Args:
@@ -78,9 +76,9 @@ class Explanation:
             return Diagnosis()
         found = Diagnosis()
         with left_out():
-            found = self._explained((request, self._reference.evaluate(request), outcome), part, neighbors)
+            found = self._explained((call, self._reference.run(call), outcome), part, neighbors)
         with left_out():
-            found = replace(found, twice=self._twice(request.lesson, request.exercise))
+            found = replace(found, twice=self._twice(call.lesson, call.exercise))
         return found
 
     def _explained(self, seen: Seen, part: Part | None, neighbors: bool) -> Diagnosis:
@@ -195,9 +193,9 @@ class Explanation:
             is_used = other != asked.exercise and other in self._reference.used_by(lesson, asked.exercise)
             if not is_used or self._is_right(lesson, other):
                 continue
-            if isinstance(self._subject, LocalEvaluator):
+            if isinstance(self._subject, InProcess):
                 try:
-                    answer = self._with_right(lesson, other).evaluate(asked)
+                    answer = self._with_right(lesson, other).run(asked)
                 except Missing:  # There is nothing to put the right one in place of.
                     continue
                 if not (same_outcome(right, answer) or (mine.error and not answer.error)):
@@ -206,15 +204,15 @@ class Explanation:
             else:
                 found = self._of_example(lesson, other)
                 if found.listed is None or not same_outcome(
-                    mine, self._reference.changed(lesson, found.listed).evaluate(asked)
+                    mine, self._reference.changed(lesson, found.listed).run(asked)
                 ):
                     continue
             return replace(found, inside=found.inside or other, twice=None)
         return None
 
     @kept
-    def _with_right(self, lesson: str, other: str) -> LocalEvaluator:
-        assert isinstance(self._subject, LocalEvaluator)
+    def _with_right(self, lesson: str, other: str) -> InProcess:
+        assert isinstance(self._subject, InProcess)
         return self._subject.with_reference(lesson, lesson, other)
 
     @kept
@@ -339,7 +337,7 @@ class Explanation:
             return 0
         return distance(self._words(lesson, exercise), bench_of(lesson, exercise).words(mistake))
 
-    def _nearby(self, asked: Request, shown: Part | None, cost: int) -> tuple[Mistake, ...]:
+    def _nearby(self, asked: Call, shown: Part | None, cost: int) -> tuple[Mistake, ...]:
         """What gives the wrong part of this answer that is shown, and of the answers to questions like it, where the
         student's other mistakes may not show. Two only where no single one does.
 
@@ -365,7 +363,7 @@ class Explanation:
         common = [one for one in pairs[0] if all(one in pair for pair in pairs)] if pairs else []
         return tuple(common[:1])
 
-    def _told_nearby(self, asked: Request, shown: Part | None) -> list[tuple[Request, Part, Any]]:
+    def _told_nearby(self, asked: Call, shown: Part | None) -> list[tuple[Call, Part, Any]]:
         """Questions like this one, the part that is looked at, and what the student has in it."""
         right, mine = map(parts_of, self._both(asked))
         among = (part for part in right if part.kind is not Kind.EFFECT and (shown is None or shown.holds(part)))
@@ -374,7 +372,7 @@ class Explanation:
             return []
         told = [(asked, part, mine[part])]
 
-        def is_told(other: Request) -> bool:
+        def is_told(other: Call) -> bool:
             due, got = map(parts_of, self._both(other))
             if part not in due or part not in got:
                 return False
@@ -404,13 +402,13 @@ class Explanation:
         answers = self._answers(*key).seen
         return repaired(own, self._words(*key), seen, answers, functools.partial(self._passes, *key), CALLS // cost)
 
-    def _passes(self, lesson: str, exercise: str, evaluator: LocalEvaluator) -> bool:
-        return self._first_failure(evaluator, lesson, exercise) is None
+    def _passes(self, lesson: str, exercise: str, executor: InProcess) -> bool:
+        return self._first_failure(executor, lesson, exercise) is None
 
     @kept
     def _own_code(self, lesson: str, exercise: str) -> OwnCode | None:
         with suppress(LookupError):
-            if isinstance(self._subject, LocalEvaluator):
+            if isinstance(self._subject, InProcess):
                 file = read_lesson(lesson).file_of(exercise)
                 given = bare_function(self._reference.text(lesson, file), exercise)
                 return OwnCode(self._subject, lesson, exercise, given)
@@ -445,8 +443,7 @@ class Explanation:
         """How many more there are of each in the subject's code than in the reference's; none where it has no text."""
         file = read_lesson(lesson).file_of(exercise)
         own, right = (
-            words_of(function_in(one.text(lesson, file), exercise))
-            for one in (self._subject, self._reference.evaluator)
+            words_of(function_in(one.text(lesson, file), exercise)) for one in (self._subject, self._reference.executor)
         )
         own.subtract(right if own else ())
         return own
@@ -457,26 +454,26 @@ class Explanation:
     def _answers(self, lesson: str, exercise: str) -> Answers:
         """The subject's, on all examples."""
         asked, right = examples(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
-        return Answers([(one, due, self._subject.evaluate(one)) for one, due in zip(asked, right, strict=True)])
+        return Answers([(one, due, self._subject.run(one)) for one, due in zip(asked, right, strict=True)])
 
     @kept
     def _is_right(self, lesson: str, exercise: str) -> bool:
         """Whether the subject answers every example of an exercise as the reference does."""
         return not self._answers(lesson, exercise).wrong_ones
 
-    def _wrong_and_good(self, lesson: str, exercise: str) -> tuple[list[Request], list[Request]]:
+    def _wrong_and_good(self, lesson: str, exercise: str) -> tuple[list[Call], list[Call]]:
         """The examples that the subject has wrong, and those that it has right."""
         seen = self._answers(lesson, exercise).seen
         wrong = [asked for asked, right, mine in seen if not same_outcome(right, mine)]
         return wrong, [asked for asked, right, mine in seen if same_outcome(right, mine)]
 
-    def _both(self, asked: Request) -> tuple[Outcome, Outcome]:
-        return self._reference.evaluate(asked), self._subject.evaluate(asked)
+    def _both(self, asked: Call) -> tuple[Outcome, Outcome]:
+        return self._reference.run(asked), self._subject.run(asked)
 
-    def _cost(self, asked: Request) -> int:
+    def _cost(self, asked: Call) -> int:
         """In calls that the right answer takes: the same on each machine."""
         with calls_made() as calls:
-            LocalEvaluator.evaluate(self._reference.evaluator, asked)  # Never what is remembered: that runs nothing.
+            InProcess.run(self._reference.executor, asked)  # Never what is remembered: that runs nothing.
         return max(LEAST_CALLS, calls.total())
 
 
@@ -487,7 +484,5 @@ def _of_example(bench: Bench, mistake: Mistake, index: int) -> Outcome:
 class NoExplanation(Explanation):
     """For whoever asks only whether a test passes."""
 
-    def diagnose(
-        self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
-    ) -> Diagnosis:
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
         return Diagnosis()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ..execution.messages import Outcome, Request, fields_of
+from ..execution.messages import Call, Outcome, fields_of
 from ..oracle.mutations import Suspect
 from .values import Ask
 
@@ -15,7 +15,7 @@ MOST_QUESTIONS = 3
 RIGHT, MINE = 0, 1
 
 
-def broken(suspect: Suspect, questions: Iterable[Request], ask: Ask) -> str:
+def broken(suspect: Suspect, questions: Iterable[Call], ask: Ask) -> str:
     """The first invariant that a right answer keeps in one of the questions and the student's does not; or ""."""
     for asked, invariant in itertools.product(itertools.islice(questions, MOST_QUESTIONS), suspect.invariants):
         with suppress(Exception):  # An answer of another form has other things to hear first.
@@ -24,7 +24,7 @@ def broken(suspect: Suspect, questions: Iterable[Request], ask: Ask) -> str:
     return ""
 
 
-def _holds(invariant: Any, asked: Request, ask: Ask, whose: int) -> bool:
+def _holds(invariant: Any, asked: Call, ask: Ask, whose: int) -> bool:
     def changed(**arguments: Any) -> Any:
         return _plain(ask(replace(asked, arguments={**asked.arguments, **arguments}, grad_of=()))[whose])
 

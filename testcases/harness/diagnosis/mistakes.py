@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..catalog.lessons import SOLUTIONS, region_of, region_text
-from ..execution.executor import LocalEvaluator
-from ..execution.messages import Outcome, Request
+from ..execution.executor import InProcess
+from ..execution.messages import Call, Outcome
 from ..execution.modules import ModuleSet
 from ..oracle.mutations import Change, wrong_answers
 from ..oracle.reference import examples, kept, shared_reference
@@ -39,7 +39,7 @@ class Bench:
     def __init__(self, lesson: str, exercise: str) -> None:
         self.lesson, self.exercise = lesson, exercise
         modules = ModuleSet(SOLUTIONS, [lesson])
-        self._evaluator = LocalEvaluator(lambda name: modules)
+        self._executor = InProcess(lambda name: modules)
         self._function = inspect.unwrap(modules.resolve(lesson, exercise))
         self._right = self._function.__code__
         self._kept: dict[tuple[Any, str], Outcome] = {}
@@ -75,15 +75,15 @@ class Bench:
         """Whether the changes can be made, one after the other, and give Python."""
         return mistakes[0].change is None or self._code(*mistakes) is not None
 
-    def ask(self, request: Request, *mistakes: Mistake) -> Outcome:
+    def ask(self, call: Call, *mistakes: Mistake) -> Outcome:
         """What the exercise answers with these mistakes; to a slow question kept for the next student."""
-        if request.seconds <= CHEAP or any(isinstance(one, Tensor) for one in request.arguments.values()):
-            return self._answer(request, mistakes)  # A tensor's text does not say all.
-        key = mistakes, repr(request)
+        if call.seconds <= CHEAP or any(isinstance(one, Tensor) for one in call.arguments.values()):
+            return self._answer(call, mistakes)  # A tensor's text does not say all.
+        key = mistakes, repr(call)
         if key not in self._kept:
             if len(self._kept) == MAX_KEPT:
                 self._kept.clear()
-            self._kept[key] = self._answer(request, mistakes)
+            self._kept[key] = self._answer(call, mistakes)
         return self._kept[key]
 
     @kept
@@ -91,17 +91,15 @@ class Bench:
         """The same of an example, kept for the next student."""
         return self.ask(self.examples[index], *mistakes)
 
-    def _answer(self, request: Request, mistakes: tuple[Mistake, ...]) -> Outcome:
+    def _answer(self, call: Call, mistakes: tuple[Mistake, ...]) -> Outcome:
         if mistakes and mistakes[0].change is None and mistakes[0].wrong:
-            return shared_reference().changed(self.lesson, mistakes[0].wrong).evaluate(request)
+            return shared_reference().changed(self.lesson, mistakes[0].wrong).run(call)
         code = self._code(*mistakes) if mistakes else self._right
         if code is None:
-            return shared_reference().evaluate(request)
+            return shared_reference().run(call)
         try:
             self._function.__code__ = code
-            return self._evaluator.evaluate(
-                replace(request, seconds=SECONDS if request.seconds <= CHEAP else request.seconds)
-            )
+            return self._executor.run(replace(call, seconds=SECONDS if call.seconds <= CHEAP else call.seconds))
         finally:
             self._function.__code__ = self._right
 
@@ -159,7 +157,7 @@ def _made_of(bench: Bench) -> Iterator[Mistake]:
     for one, other in itertools.combinations(shaped, 2):
         if all(_layout(a) == _layout(b) for a, b in zip(given[one], given[other], strict=True)):
             yield _before(f"{one}, {other} = {other}, {one}", Sign(Shows.SWAPPED, (one, other)))
-    answers = [shared_reference().evaluate(asked).value for asked in direct[:1]]
+    answers = [shared_reference().run(asked).value for asked in direct[:1]]
     for shows, form in ANSWERS if answers and is_float(answers[0]) else ():
         yield Mistake(functools.partial(_returning, form), sign=Sign(shows))
 

@@ -8,19 +8,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution.messages import Request, copy_plain, tensors_in
+from ..execution.messages import Call, copy_plain, tensors_in
 from .mistakes import is_flags, is_float
 
 NEARBY = 3
 """How often the numbers are moved."""
 
 
-def like(asked: Request) -> Iterator[Request]:
+def like(asked: Call) -> Iterator[Call]:
     """First the question itself, its numbers moved by a few percent."""
     yield from (_moved(asked, seed) for seed in range(NEARBY))
 
 
-def unlike(asked: Request) -> list[Request]:
+def unlike(asked: Call) -> list[Call]:
     """The question with its rows in the reverse order, its flags and ids others, one of its counts larger."""
     found = [_with_count(asked, name) for name, value in asked.arguments.items() if type(value) is int]
     if asked.scenario:
@@ -34,7 +34,7 @@ def unlike(asked: Request) -> list[Request]:
     return found
 
 
-def discrete(asked: Request) -> dict[str, list[Request]]:
+def discrete(asked: Call) -> dict[str, list[Call]]:
     """By the name of an argument that is no float tensor: questions in which it is another."""
     found = {}
     for name, value in asked.arguments.items():
@@ -58,7 +58,7 @@ def discrete(asked: Request) -> dict[str, list[Request]]:
     return found
 
 
-def _moved(asked: Request, seed: int) -> Request:
+def _moved(asked: Call, seed: int) -> Call:
     """Nearly the same question: each number that is no count, flag or bound is another by a few percent."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -74,11 +74,11 @@ def _moved(asked: Request, seed: int) -> Request:
     return replace(asked, arguments=arguments)
 
 
-def _with_count(asked: Request, name: str) -> Request:
+def _with_count(asked: Call, name: str) -> Call:
     arguments = {**asked.arguments, name: asked.arguments[name] + 1}
     return replace(asked, arguments=arguments, grad_of=(), grad_weights=None)
 
 
-def _with_each(asked: Request, changed: Callable[[Tensor], Tensor]) -> Request:
+def _with_each(asked: Call, changed: Callable[[Tensor], Tensor]) -> Call:
     arguments = {name: copy_plain(value, changed) for name, value in asked.arguments.items()}
     return replace(asked, arguments=arguments, grad_of=(), grad_weights=None)

@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any
 
 from ..catalog.lessons import lesson as read_lesson
-from ..execution.executor import LocalEvaluator
+from ..execution.executor import InProcess
 from ..execution.messages import Outcome
 from ..report.compare import same_outcome
 from .code import bare_function, code_in, definitions_in, in_a_class, words_of
@@ -44,9 +44,9 @@ class OwnCode:
         LookupError: it is no plain function that runs, or one that touches files.
     """
 
-    def __init__(self, subject: LocalEvaluator, lesson: str, exercise: str, given: ast.FunctionDef) -> None:
-        self._evaluator = subject.afresh()
-        self._function = inspect.unwrap(self._evaluator.function(lesson, exercise))
+    def __init__(self, subject: InProcess, lesson: str, exercise: str, given: ast.FunctionDef) -> None:
+        self._executor = subject.afresh()
+        self._function = inspect.unwrap(self._executor.function(lesson, exercise))
         source = subject.text(lesson, read_lesson(lesson).file_of(exercise))
         if not inspect.isfunction(self._function):
             raise LookupError(exercise)
@@ -83,17 +83,17 @@ class OwnCode:
         return [place for *_, place in heapq.nsmallest(MOST_EDITS, found, key=lambda one: one[:3])]
 
     @contextmanager
-    def changed(self, code: CodeType) -> Iterator[LocalEvaluator]:
-        """In this block an evaluator of the file with this code."""
+    def changed(self, code: CodeType) -> Iterator[InProcess]:
+        """In this block an executor of the file with this code."""
         try:
             self._function.__code__ = code
-            yield self._evaluator
+            yield self._executor
         finally:
             self._function.__code__ = self._code
 
     def answer(self, code: CodeType, seen: Seen) -> Outcome:
-        with self.changed(code) as evaluator:
-            outcome = evaluator.evaluate(replace(seen[0], seconds=min(seen[0].seconds, SECONDS)))
+        with self.changed(code) as executor:
+            outcome = executor.run(replace(seen[0], seconds=min(seen[0].seconds, SECONDS)))
         self._endless += outcome.error is not None and outcome.error.kind == "timeout"
         return outcome
 
@@ -139,7 +139,7 @@ def repaired(
     surplus: Counter[str],
     failing: Seen,
     answers: Sequence[Seen],
-    passes: Callable[[LocalEvaluator], bool],
+    passes: Callable[[InProcess], bool],
     most: int,
 ) -> Repair | None:
     """The first edit, or two, with which every test passes; else the one that makes most numbers right.
@@ -160,7 +160,7 @@ class _Search:
         surplus: Counter[str],
         wrong: Sequence[Seen],
         good: Sequence[Seen],
-        passes: Callable[[LocalEvaluator], bool],
+        passes: Callable[[InProcess], bool],
         only_less: bool,
         keeps: bool,
         most: int,
@@ -201,8 +201,8 @@ class _Search:
         if not self.is_kept(code) or self.passed >= MOST_PASSED:
             return False
         self.passed += 1
-        with self.own.changed(code) as evaluator:
-            return self.passes(evaluator)
+        with self.own.changed(code) as executor:
+            return self.passes(executor)
 
     def is_kept(self, code: CodeType) -> bool:
         """Whether what is right stays so."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.sections import section_for
-from ..execution.messages import Request
+from ..execution.messages import Call
 from .code import words_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Shows, Sign, Step, Twice
 
@@ -203,7 +203,7 @@ def remedies_of(diagnosis: Diagnosis) -> list[str]:
     return [f"{one[:1].upper()}{one[1:]}." for one in found]
 
 
-def advice_of(diagnosis: Diagnosis, asked: Request, said: Sequence[str] = ()) -> list[str]:
+def advice_of(diagnosis: Diagnosis, asked: Call, said: Sequence[str] = ()) -> list[str]:
     """What to read, where the report has `said` this, and how to ask for a hint."""
     listed = diagnosis.listed
     heading = listed.read if listed else section_for(asked.lesson, asked.exercise, "\n".join(said))

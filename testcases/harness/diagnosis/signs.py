@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution.messages import Outcome, Request, fields_of, tensors_in
+from ..execution.messages import Call, Outcome, fields_of, tensors_in
 from ..oracle.reference import shared_reference
 from ..report.compare import EXACT, close, is_rounding, same_outcome, same_slope
 from .mistakes import is_flags, is_float
@@ -31,7 +31,7 @@ SMALL = re.compile(r"\b(u?int8|b?float16|half|byte|char)\b")
 """Dtypes that count no further than a few hundred or thousand."""
 
 
-def sign_of(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str) -> Sign | None:
+def sign_of(failing: Seen, wrong: Sequence[Call], ask: Ask, code: str) -> Sign | None:
     """`wrong`: the ordinary examples that the student has wrong as well; `code`: the function."""
     asked, right, mine = failing
     if right.error or mine.error and not mine.error.frames:
@@ -71,7 +71,7 @@ def _left(right: Outcome, mine: Outcome) -> Sign | None:
     return Sign(Shows.NOT_PUT_BACK, tuple(left))
 
 
-def _gradient(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> Sign | None:
+def _gradient(asked: Call, right: Outcome, mine: Outcome, wrong: Sequence[Call], ask: Ask) -> Sign | None:
     differ = [name for name, slope in right.gradients.items() if not same_slope(slope, mine.gradients.get(name))]
     if not differ or not same_outcome(right, mine, values_only=True):
         return None
@@ -103,7 +103,7 @@ def _dtype(right: Outcome, mine: Outcome, code: str) -> Sign | None:
     return Sign(Shows.DEFAULT_DTYPE) if not code or MADE.search(code) else None
 
 
-def _tamed(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
+def _tamed(asked: Call, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
     """NaN or infinity of an answer that is right where infinite numbers are only large, or large ones smaller."""
     pairs = numbers_of(right, mine)
     if any(_has_nan(got) and not _has_nan(due) for due, got in pairs):
@@ -115,26 +115,26 @@ def _tamed(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> Sign | No
     return None
 
 
-def _is_right_tamed(asked: Request, is_wild: Any, most: float, ask: Ask) -> bool:
+def _is_right_tamed(asked: Call, is_wild: Any, most: float, ask: Ask) -> bool:
     """Whether the answer is right with the wild arguments cut off at `most`."""
     given = {name: one for name, one in asked.arguments.items() if is_float(one) and is_wild(one)}
     tamed = {name: one.nan_to_num(0.5).clamp(-most, most) for name, one in given.items()}
     return bool(given) and _is_right_with(asked, tamed, ask)
 
 
-def _is_right_with(asked: Request, changed: dict[str, Any], ask: Ask) -> bool:
+def _is_right_with(asked: Call, changed: dict[str, Any], ask: Ask) -> bool:
     due, got = ask(replace(asked, arguments={**asked.arguments, **changed}, grad_of=(), grad_weights=None))
     return not due.error and same_outcome(due, got, values_only=True)
 
 
-def _digits(asked: Request, right: Outcome, mine: Outcome) -> Sign | None:
+def _digits(asked: Call, right: Outcome, mine: Outcome) -> Sign | None:
     pairs = [(due, got) for due, got in numbers_of(right, mine) if not bool(close(due, got, EXACT).all())]
     # A step of a training that is small anyway agrees as well.
     is_alone = not asked.scenario or ("." not in asked.exercise and "learning_rate" not in asked.arguments)
     return Sign(Shows.SIX_DIGITS) if is_alone and pairs and all(is_rounding(*pair) for pair in pairs) else None
 
 
-def _of_float32(asked: Request, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
+def _of_float32(asked: Call, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
     """Right of the same numbers in float64."""
     narrow = {name: one for name, one in asked.arguments.items() if is_float(one) and one.dtype == torch.float32}
     if not narrow or asked.scenario or any(_has_nan(got) for _, got in numbers_of(right, mine)):
@@ -158,7 +158,7 @@ def _has_nan(tensor: Any) -> bool:
 # Tested
 
 
-def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str) -> Iterator[Sign]:
+def _tested(failing: Seen, wrong: Sequence[Call], ask: Ask, code: str) -> Iterator[Sign]:
     """What is wrong only because of one number, or of a size: with another one the answer is right."""
     asked, right, mine = failing
     broken = not all(bool(one.isfinite().all()) for one in tensors_in(mine.value))
@@ -170,7 +170,7 @@ def _tested(failing: Seen, wrong: Sequence[Request], ask: Ask, code: str) -> Ite
             yield sign
 
 
-def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iterator[tuple[Sign, dict[str, Any]]]:
+def _of_options(asked: Call, mine: Outcome, wrong: Sequence[Call]) -> Iterator[tuple[Sign, dict[str, Any]]]:
     """A cause, and the arguments without what it needs: a number that is 0 or 1, as in all that is wrong; no entry."""
     broken = any(not bool(one.isfinite().all()) for one in tensors_in(mine.value))
     for name, value in asked.arguments.items():
@@ -189,7 +189,7 @@ def _of_options(asked: Request, mine: Outcome, wrong: Sequence[Request]) -> Iter
             yield Sign(Shows.EMPTY, (name,)), {name: type(value)([2])}
 
 
-def _of_data(asked: Request, code: str) -> Iterator[tuple[Sign, dict[str, Any]]]:
+def _of_data(asked: Call, code: str) -> Iterator[tuple[Sign, dict[str, Any]]]:
     """The same, of the numbers of a tensor, or their count."""
     for dim in (1, 0) if SMALL.search(code) else ():
         sizes = [one.shape[dim] for one in asked.arguments.values() if isinstance(one, Tensor) and one.dim() > dim]
@@ -212,7 +212,7 @@ def _narrowed(value: Any, dim: int, size: int) -> Any:
     return value.narrow(dim, size - SHORT, SHORT + value.shape[dim] - size)
 
 
-def _other_numbers(failing: Seen, wrong: Sequence[Request], ask: Ask) -> Iterator[Sign]:
+def _other_numbers(failing: Seen, wrong: Sequence[Call], ask: Ask) -> Iterator[Sign]:
     """Another number in place of an option, or of its default, where it explains all that is wrong with that one."""
     asked, right, mine = failing
     if asked.seconds > CHEAP or asked.scenario or not is_evidence(right, mine):
@@ -242,7 +242,7 @@ def _moved(number: float) -> float:
     return 1.3 * number + 1e-3
 
 
-def _with(asked: Request, name: str, number: float) -> Request:
+def _with(asked: Call, name: str, number: float) -> Call:
     arguments = {**asked.arguments, name: number}
     return replace(asked, arguments=arguments, positional=0, grad_of=(), grad_weights=None)
 
@@ -250,7 +250,7 @@ def _with(asked: Request, name: str, number: float) -> Request:
 # Type and shape
 
 
-def form_of(asked: Request, right: Outcome, mine: Outcome, wrong: Sequence[Request], ask: Ask) -> Sign | None:
+def form_of(asked: Call, right: Outcome, mine: Outcome, wrong: Sequence[Call], ask: Ask) -> Sign | None:
     """What a wrong type or shape of the answer, or of its first part that has one, comes from."""
     found, sizes = _of_form(asked, right, mine), _of_one_size(asked, right, mine)
     if found or not sizes:
@@ -267,7 +267,7 @@ def _has_other_size(right: Outcome, mine: Outcome) -> bool:
     )
 
 
-def _of_form(asked: Request, right: Outcome, mine: Outcome) -> Sign | None:
+def _of_form(asked: Call, right: Outcome, mine: Outcome) -> Sign | None:
     for due, got in _forms(right.value, mine.value):
         if isinstance(due, Tensor) and isinstance(got, (int, float)):
             return Sign(Shows.A_NUMBER)
@@ -294,7 +294,7 @@ def _forms(right: Any, mine: Any) -> Iterator[tuple[Any, Any]]:
         yield right, mine
 
 
-def _of_dimensions(asked: Request, due: Tensor, got: Tensor) -> Sign | None:
+def _of_dimensions(asked: Call, due: Tensor, got: Tensor) -> Sign | None:
     masks = [value for name, value in asked.arguments.items() if "mask" in name and isinstance(value, Tensor)]
     if got.dim() == 1 and any(mask.shape == due.shape and got.numel() == int(mask.sum()) for mask in masks):
         return Sign(Shows.REAL_ALONE)
@@ -308,7 +308,7 @@ def _of_dimensions(asked: Request, due: Tensor, got: Tensor) -> Sign | None:
     return Sign(Shows.REDUCED) if got.dim() < due.dim() and due.numel() > 1 else None
 
 
-def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> Sign | None:
+def _of_sizes(asked: Call, due: Tensor, got: Tensor) -> Sign | None:
     place, *more = [i for i, (one, other) in enumerate(zip(due.shape, got.shape, strict=True)) if one != other]
     if more or (asked.scenario and due.dim() == 1):  # Numbers of steps or batches, not a student's tensor.
         return None
@@ -325,7 +325,7 @@ def _of_sizes(asked: Request, due: Tensor, got: Tensor) -> Sign | None:
     return Sign(Shows.AS_MANY_AS, (name, given[0])) if given and other > one + 1 and not asked.scenario else None
 
 
-def _of_one_size(asked: Request, right: Outcome, mine: Outcome) -> Sign | None:
+def _of_one_size(asked: Call, right: Outcome, mine: Outcome) -> Sign | None:
     """One row or column too many or too few."""
     pairs = [pair for pair in _forms(right.value, mine.value) if all(isinstance(one, Tensor) for one in pair)]
     due, got = next(((due, got) for due, got in pairs if due.shape != got.shape), (None, None))

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from ..execution.messages import Outcome, Request
+from ..execution.messages import Call, Outcome
 from ..oracle.mutations import WrongAnswer
 
-Seen = tuple[Request, Outcome, Outcome]
+Seen = tuple[Call, Outcome, Outcome]
 """A question, the right answer, and the student's."""
-Ask = Callable[[Request], tuple[Outcome, Outcome]]
+Ask = Callable[[Call], tuple[Outcome, Outcome]]
 """The right answer to another question, and the student's."""
 CHEAP = 5.0
 """Seconds that a question is given unless it trains; only what is as cheap is asked again, or in other forms."""

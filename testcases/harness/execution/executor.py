@@ -1,4 +1,4 @@
-"""Running student code: one narrow seam, from a plain Request to a plain Outcome."""
+"""Running student code: one narrow seam, from a plain Call to a plain Outcome."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..catalog.lessons import CAPSTONE, SOLUTIONS, course_lessons
 from .listening import is_tests_own, is_traced, leaves_debugger, listening
 from .messages import (
     MAX_TEXT,
+    Call,
     Frame,
     Outcome,
-    Request,
     StudentError,
     copy_plain,
     fields_of,
@@ -54,22 +54,22 @@ class Terms:
     """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
     load_seconds: float = LOAD_SECONDS
     line: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """How a scenario asks about what is behind a request: another process (the grader), or else this one."""
-    unstoppable: Callable[[Request, str], None] | None = None
+    """How a scenario asks about what is behind a call: another process (the grader), or else this one."""
+    unstoppable: Callable[[Call, str], None] | None = None
     """Told, with the line, that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process
     there. The grader does not need it: it has a limit of its own, and ends the worker from outside."""
 
 
-class Evaluator(Protocol):
-    """Whatever runs a Request: in this process, or (the grader) in a sandboxed worker."""
+class Executor(Protocol):
+    """Whatever runs a Call: in this process, or (the grader) in a sandboxed worker."""
 
-    def evaluate(self, request: Request) -> Outcome: ...
+    def run(self, call: Call) -> Outcome: ...
 
     def text(self, lesson: str, file: str) -> str:
         """A file of the subject's as it was handed in, read without running it; "" where there is none."""
         ...
 
-    def with_texts(self, texts: Mapping[str, str]) -> Evaluator:
+    def with_texts(self, texts: Mapping[str, str]) -> Executor:
         """The same files, loaded again, with other texts for some: path, such as "lesson04_gae/gae.py" -> text."""
         ...
 
@@ -77,8 +77,8 @@ class Evaluator(Protocol):
         """End what it keeps running; the next question starts it again."""
 
 
-class LocalEvaluator:
-    """Runs requests in this process.
+class InProcess:
+    """Runs calls in this process.
 
     Args:
         modules_of: gives the modules for a lesson; it is asked once a lesson.
@@ -91,10 +91,10 @@ class LocalEvaluator:
         self._lent: set[tuple[str, str]] = set()
         self._called: set[str] = set()
 
-    def evaluate(self, request: Request) -> Outcome:
-        modules = self.modules(request.lesson)
+    def run(self, call: Call) -> Outcome:
+        modules = self.modules(call.lesson)
         self._called.clear()
-        outcome = run(modules, request, self._terms)
+        outcome = one_call(modules, call, self._terms)
         return replace(outcome, lent=tuple(sorted(self._called))) if self._called else outcome
 
     def lend(self, lesson: str, exercise: str) -> None:
@@ -115,9 +115,7 @@ class LocalEvaluator:
     def load(self, lesson: str, exercise: str, seconds: float) -> bool:
         """Load the file of an exercise; False if that takes longer. What else is wrong with it, each call says."""
         modules, state = self.modules(lesson), GlobalState()
-        limit = _deadline(
-            modules, Request(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0)
-        )
+        limit = _deadline(modules, Call(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0))
         try:
             with modules.in_place(), limit, listening(), _warnings_of(modules):
                 modules.resolve(lesson, exercise)
@@ -132,23 +130,23 @@ class LocalEvaluator:
     def text(self, lesson: str, file: str) -> str:
         return self.modules(lesson).text(f"{lesson}/{file}")
 
-    def with_texts(self, texts: Mapping[str, str]) -> LocalEvaluator:
+    def with_texts(self, texts: Mapping[str, str]) -> InProcess:
         def modules_of(lesson: str) -> ModuleSet:
             modules = self._modules_of(lesson)
             return ModuleSet(modules.folder, modules.own, {**modules.texts, **texts})
 
-        return LocalEvaluator(modules_of, self._terms)
+        return InProcess(modules_of, self._terms)
 
     def finish(self) -> None:
         """Nothing is kept running."""
 
-    def afresh(self) -> LocalEvaluator:
+    def afresh(self) -> InProcess:
         """The same files, loaded again."""
-        other = LocalEvaluator(self._modules_of, self._terms)
+        other = InProcess(self._modules_of, self._terms)
         other._lent = self._lent
         return other
 
-    def with_reference(self, lesson: str, of: str, exercise: str) -> LocalEvaluator:
+    def with_reference(self, lesson: str, of: str, exercise: str) -> InProcess:
         """The same files, loaded again for questions of `lesson`; one exercise, `of` any lesson, is the reference's."""
         other = self.afresh()
         other.modules(lesson).put(of, exercise, solutions().function(of, exercise))
@@ -166,7 +164,7 @@ class LocalEvaluator:
         return self._sets[lesson]
 
 
-def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> LocalEvaluator:
+def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> InProcess:
     """A student's folder: each lesson on the reference versions of the others, the capstone on all of it.
 
     Without `whole` the capstone, too, runs on the reference's lessons: a mark must not depend on what other code of the
@@ -177,16 +175,16 @@ def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> Loc
     def modules_of(lesson: str) -> ModuleSet:
         return ModuleSet(folder, course_lessons() if whole and lesson.startswith(CAPSTONE) else [lesson])
 
-    return LocalEvaluator(modules_of, terms)
+    return InProcess(modules_of, terms)
 
 
-def solutions() -> LocalEvaluator:
+def solutions() -> InProcess:
     """The reference."""
     modules = ModuleSet(SOLUTIONS)
-    return LocalEvaluator(lambda lesson: modules)
+    return InProcess(lambda lesson: modules)
 
 
-def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> LocalEvaluator:
+def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> InProcess:
     """The reference, with one function replaced wherever its lesson uses it."""
 
     def modules_of(name: str) -> ModuleSet:
@@ -194,12 +192,12 @@ def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> Lo
         modules.put(lesson, dotted, function)
         return modules
 
-    return LocalEvaluator(modules_of)
+    return InProcess(modules_of)
 
 
-def solutions_changed(lesson: str, texts: Mapping[str, str]) -> LocalEvaluator:
+def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:
     """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
-    return LocalEvaluator(lambda name: ModuleSet(SOLUTIONS, [lesson], texts))
+    return InProcess(lambda name: ModuleSet(SOLUTIONS, [lesson], texts))
 
 
 class TookTooLong(BaseException):
@@ -212,18 +210,18 @@ class Unanswered(AssertionError):
     title = "stopped at a breakpoint"
 
 
-def run(modules: ModuleSet, request: Request, terms: Terms | None = None) -> Outcome:
+def one_call(modules: ModuleSet, call: Call, terms: Terms | None = None) -> Outcome:
     """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
     terms = terms or Terms()
-    given = copy_plain(request.shown, terms.handed)
-    leaves = {name: given[name].clone().requires_grad_() for name in request.grad_of}
+    given = copy_plain(call.shown, terms.handed)
+    leaves = {name: given[name].clone().requires_grad_() for name in call.grad_of}
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     # The reference changes none of its arguments: what it does to them is watched in a scenario only.
-    seen = arguments if modules.own or request.scenario else {}
+    seen = arguments if modules.own or call.scenario else {}
     before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
     # The reference always ends; a slow machine must not make its answer a timeout.
-    limit = _deadline(modules, request, terms) if modules.own else nullcontext()
-    state, attempt = GlobalState(), _Attempt(modules, request, terms)
+    limit = _deadline(modules, call, terms) if modules.own else nullcontext()
+    state, attempt = GlobalState(), _Attempt(modules, call, terms)
     with listening() as heard:
         try:
             with modules.in_place(), limit, _warnings_of(modules):
@@ -263,47 +261,47 @@ def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
 class _Attempt:
     """One call, and how far it has come: the same exception means another thing in each phase."""
 
-    def __init__(self, modules: ModuleSet, request: Request, terms: Terms) -> None:
-        self.modules, self.request, self.phase = modules, request, "load"
+    def __init__(self, modules: ModuleSet, call: Call, terms: Terms) -> None:
+        self.modules, self.call, self.phase = modules, call, "load"
         # What the course itself loads, here before the call, does not count as a student's time.
-        self.scenario = request.scenario and scenario_of(request)
-        self.lines = [terms.line or behind_of(request).answer] if request.behind else []
+        self.scenario = call.scenario and scenario_of(call)
+        self.lines = [terms.line or behind_of(call).answer] if call.behind else []
         self.touched: set[str] = set()
         """What was changed of the live objects that a scenario handed over."""
 
     def answer(self, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
-        function = self.modules.resolve(self.request.lesson, self.request.exercise)
+        function = self.modules.resolve(self.call.lesson, self.call.exercise)
         self.phase = "raised"
         if self.scenario:
-            lesson = self.modules.lesson(self.request.lesson)
-            with watched(lesson, self.request.exercise, self.touched):
+            lesson = self.modules.lesson(self.call.lesson)
+            with watched(lesson, self.call.exercise, self.touched):
                 answer = self.scenario(lesson, *self.lines, **arguments)
         else:
-            answer = _call(self.request, function, arguments)
+            answer = _call(self.call, function, arguments)
         self.phase = "backward"
-        gradients = _gradients(answer, leaves, self.request) if leaves else {}
+        gradients = _gradients(answer, leaves, self.call) if leaves else {}
         self.phase = "answer"
         value, tracked = to_plain(answer)
         return Outcome(value=value, gradients=gradients, tracked=tracked)
 
 
-def scenario_of(request: Request) -> Callable[..., Any]:
-    """The function that a request with a scenario calls."""
-    module, name = request.place
+def scenario_of(call: Call) -> Callable[..., Any]:
+    """The function that a call with a scenario calls."""
+    module, name = call.place
     return getattr(importlib.import_module(module), name)
 
 
-def behind_of(request: Request) -> Any:
+def behind_of(call: Call) -> Any:
     """What answers a scenario's questions about the arguments that it does not get."""
-    return importlib.import_module(f"testcases.{request.lesson}.scenarios_behind").Behind(**request.arguments)
+    return importlib.import_module(f"testcases.{call.lesson}.scenarios_behind").Behind(**call.arguments)
 
 
-def _call(request: Request, function: Any, arguments: dict[str, Any]) -> Any:
+def _call(call: Call, function: Any, arguments: dict[str, Any]) -> Any:
     if not callable(function):
-        raise Missing(f"{request.exercise} is not a function but {type(function).__name__}")
+        raise Missing(f"{call.exercise} is not a function but {type(function).__name__}")
     names = list(arguments)
-    positional = [arguments[name] for name in names[: request.positional]]
-    return function(*positional, **{name: arguments[name] for name in names[request.positional :]})
+    positional = [arguments[name] for name in names[: call.positional]]
+    return function(*positional, **{name: arguments[name] for name in names[call.positional :]})
 
 
 def part_of(answer: Any, name: str) -> Any:
@@ -314,13 +312,13 @@ def part_of(answer: Any, name: str) -> Any:
     return values[fields.index(name) if name in fields else int(name)]
 
 
-def _gradients(answer: Any, leaves: dict[str, Tensor], request: Request) -> dict[str, Tensor | None]:
+def _gradients(answer: Any, leaves: dict[str, Tensor], call: Call) -> dict[str, Tensor | None]:
     try:
-        summed = answer if request.grad_through is None else part_of(answer, request.grad_through)
+        summed = answer if call.grad_through is None else part_of(answer, call.grad_through)
         parts = [part for part in tensors_in(summed) if part.requires_grad]
     except (KeyError, IndexError, TypeError, ValueError, RecursionError):
         return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
-    weights = request.grad_weights
+    weights = call.grad_weights
     if not parts or (weights is not None and weights.shape != parts[0].shape):
         return dict.fromkeys(leaves)
     total = torch.stack([(part if weights is None else part * weights).sum() for part in parts]).sum()
@@ -391,7 +389,7 @@ def _warnings_of(modules: ModuleSet) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(modules: ModuleSet, request: Request, terms: Terms) -> Iterator[None]:
+def _deadline(modules: ModuleSet, call: Call, terms: Terms) -> Iterator[None]:
     """Interrupt Python code after so many seconds, and again until it gives up.
 
     Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long. What the
@@ -408,20 +406,20 @@ def _deadline(modules: ModuleSet, request: Request, terms: Terms) -> Iterator[No
         nonlocal worked, started, interrupts
         if is_traced():
             worked, started = time.process_time(), time.monotonic()
-        seconds = request.seconds + min(modules.load_seconds - loaded, terms.load_seconds)
+        seconds = call.seconds + min(modules.load_seconds - loaded, terms.load_seconds)
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
             interrupts += 1
             if interrupts > MAX_INTERRUPTS and terms.unstoppable:
                 own = [f"{one.file}:{one.line}" for one in _frames(traceback.extract_stack(frame), modules)]
-                terms.unstoppable(request, own[-1] if own else "a line of another file")
-            raise TookTooLong(f"stopped after {request.seconds:g} seconds")
+                terms.unstoppable(call, own[-1] if own else "a line of another file")
+            raise TookTooLong(f"stopped after {call.seconds:g} seconds")
 
     # An interrupt that comes while Python clears something away is lost there, and the next one follows.
     told = sys.unraisablehook
     sys.unraisablehook = lambda lost: None if lost.exc_type is TookTooLong else told(lost)
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, request.seconds, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, call.seconds, 0.5)
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ NO_FILE = "there is no file "
 
 
 @dataclass(frozen=True)
-class Request:
+class Call:
     """One call of one exercise."""
 
     lesson: str

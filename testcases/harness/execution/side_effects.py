@@ -185,7 +185,7 @@ _LAST: dict[bytes, Any] = {}
 def _numpy_state() -> Any:
     """Numpy's old global generator, its words and its whole state, where somebody has loaded numpy.
 
-    The whole state takes 30 microseconds, and each request would pay them twice: words that are those of the last time,
+    The whole state takes 30 microseconds, and each call would pay them twice: words that are those of the last time,
     with no second normal number waiting, have its state.
     """
     if (numpy := sys.modules.get("numpy.random")) is None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .messages import MAX_ELEMENTS, MAX_INT, MAX_TEXT, Elsewhere, Foreign, Frame, Outcome, Record, Request, StudentError
+from .messages import MAX_ELEMENTS, MAX_INT, MAX_TEXT, Call, Elsewhere, Foreign, Frame, Outcome, Record, StudentError
 
 MAGIC = b"PBH1"
 PREFIX = struct.Struct("<4sII")
@@ -26,7 +26,7 @@ MAX_NODES = 100_000
 MAX_DEPTH = 12
 MAX_EXTENT = 2**58
 ALIGN = 64
-"""Of the tensors of a request, in bytes: torch's own."""
+"""Of the tensors of a call, in bytes: torch's own."""
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
@@ -357,28 +357,28 @@ _READERS = {
 }
 
 
-def pack_request(request: Request) -> tuple[Any, bytes]:
+def pack_call(call: Call) -> tuple[Any, bytes]:
     """A header and a body. Trusted data: no need for caps."""
     packer = Packer(ALIGN)
     header = {
-        "lesson": request.lesson,
-        "exercise": request.exercise,
-        "arguments": packer.tree(request.arguments),
-        "positional": request.positional,
-        "scenario": request.scenario,
-        "grad_of": list(request.grad_of),
-        "grad_through": request.grad_through,
-        "grad_weights": packer.tree(request.grad_weights),
-        "seconds": request.seconds,
-        "behind": list(request.behind),
+        "lesson": call.lesson,
+        "exercise": call.exercise,
+        "arguments": packer.tree(call.arguments),
+        "positional": call.positional,
+        "scenario": call.scenario,
+        "grad_of": list(call.grad_of),
+        "grad_through": call.grad_through,
+        "grad_weights": packer.tree(call.grad_weights),
+        "seconds": call.seconds,
+        "behind": list(call.behind),
     }
     return header, packer.body
 
 
-def unpack_request(header: dict[str, Any], body: bytearray | mmap.mmap) -> Request:
-    """The request; its tensors are where the bytes are."""
+def unpack_call(header: dict[str, Any], body: bytearray | mmap.mmap) -> Call:
+    """The call; its tensors are where the bytes are."""
     reader = Unpacker(body, trusted=True)
-    return Request(
+    return Call(
         header["lesson"],
         header["exercise"],
         reader.tree(header["arguments"]),
@@ -414,8 +414,8 @@ def pack_outcome(outcome: Outcome) -> tuple[Any, bytes]:
     return header, packer.body
 
 
-def unpack_outcome(header: Any, body: bytearray, request: Request) -> Outcome:
-    """The answer to a request.
+def unpack_outcome(header: Any, body: bytearray, call: Call) -> Outcome:
+    """The answer to a call.
 
     Raises:
         BadFrame: it is not one.
@@ -426,14 +426,14 @@ def unpack_outcome(header: Any, body: bytearray, request: Request) -> Outcome:
     value, gradients = reader.tree(fields["value"]), reader.tree(fields["gradients"])
     reader.done()
     error = None if fields["error"] is None else _error(fields["error"])
-    if type(gradients) is not dict or set(gradients) not in (set(), set(request.grad_of)):
+    if type(gradients) is not dict or set(gradients) not in (set(), set(call.grad_of)):
         raise BadFrame("gradients that nobody asked for")
     if not all(slope is None or isinstance(slope, Tensor) for slope in gradients.values()):
         raise BadFrame("a gradient that is no tensor")
     if type(fields["used_global_random"]) is not bool:
         raise BadFrame("not a bool")
     changed = _texts(fields["changed"], 200)
-    if not set(changed) <= set(request.arguments):
+    if not set(changed) <= set(call.arguments):
         raise BadFrame("changed what it was not given")
     return Outcome(
         value=value,

@@ -15,8 +15,8 @@ from typing import Any
 
 from ..catalog.lessons import ROOT
 from ..catalog.lessons import lesson as read_lesson
-from ..execution.executor import LocalEvaluator, solutions, solutions_changed, solutions_with
-from ..execution.messages import Outcome, Request
+from ..execution.executor import InProcess, solutions, solutions_changed, solutions_with
+from ..execution.messages import Call, Outcome
 from .mutations import Change, NamedChange, changed_source, exists
 
 KEPT = 4
@@ -62,35 +62,35 @@ class Reference:
     """Whose answers are right. Engines may share one: what it has answered once is kept.
 
     Args:
-        keep: makes of an evaluator one that remembers; the grader asks the same questions of many students.
+        keep: makes of an executor one that remembers; the grader asks the same questions of many students.
     """
 
-    def __init__(self, keep: Callable[[LocalEvaluator], LocalEvaluator] = lambda evaluator: evaluator) -> None:
+    def __init__(self, keep: Callable[[InProcess], InProcess] = lambda executor: executor) -> None:
         self._keep = keep
-        self.evaluator = keep(solutions())
-        self._last: list[tuple[Request, Outcome]] = []
+        self.executor = keep(solutions())
+        self._last: list[tuple[Call, Outcome]] = []
 
-    def evaluate(self, request: Request) -> Outcome:
+    def run(self, call: Call) -> Outcome:
         """The right answer; the last ones are kept, since a check asks for parts of it."""
         for asked, outcome in self._last:
-            if asked is request:
+            if asked is call:
                 return outcome
-        outcome = self.evaluator.evaluate(request)
-        self._last = [(request, outcome), *self._last[: KEPT - 1]]
+        outcome = self.executor.run(call)
+        self._last = [(call, outcome), *self._last[: KEPT - 1]]
         return outcome
 
     def text(self, lesson: str, file: str) -> str:
-        return self.evaluator.text(lesson, file)
+        return self.executor.text(lesson, file)
 
     @kept
     def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
         """Name -> parameter of the exercise's function."""
-        return dict(inspect.signature(self.evaluator.function(lesson, exercise)).parameters)
+        return dict(inspect.signature(self.executor.function(lesson, exercise)).parameters)
 
     @kept
     def right_answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
         """The right outcomes of all examples of an exercise."""
-        return [self.evaluate(asked) for asked in examples(lesson, exercise)]
+        return [self.run(asked) for asked in examples(lesson, exercise)]
 
     @kept
     def calls_of(self, lesson: str, exercise: str) -> list[Counter[CodeType]]:
@@ -98,20 +98,20 @@ class Reference:
         found = []
         for asked in examples(lesson, exercise):
             with calls_made() as calls:
-                LocalEvaluator.evaluate(self.evaluator, asked)  # Never what is remembered: that runs nothing.
+                InProcess.run(self.executor, asked)  # Never what is remembered: that runs nothing.
             found.append(calls)
         return found
 
     @kept
     def used_by(self, lesson: str, exercise: str) -> frozenset[str]:
         """The exercises of a lesson that the examples of one go through, itself among them."""
-        functions = {name: self.evaluator.function(lesson, name) for name in read_lesson(lesson).exercises}
+        functions = {name: self.executor.function(lesson, name) for name in read_lesson(lesson).exercises}
         names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
         run = set().union(*self.calls_of(lesson, exercise))
         return frozenset(names[code] for code in run & names.keys())
 
     @kept
-    def changed(self, lesson: str, answer: NamedChange) -> LocalEvaluator:
+    def changed(self, lesson: str, answer: NamedChange) -> InProcess:
         """The reference with a change in it.
 
         Raises:
@@ -122,7 +122,7 @@ class Reference:
     @kept
     def answer_of(self, lesson: str, answer: NamedChange, exercise: str, index: int) -> Outcome:
         """What the reference with a change in it gives on one example of an exercise."""
-        return self.changed(lesson, answer).evaluate(examples(lesson, exercise)[index])
+        return self.changed(lesson, answer).run(examples(lesson, exercise)[index])
 
     def answers_of(self, lesson: str, answer: NamedChange, exercise: str) -> list[Outcome]:
         """The same, on all examples."""
@@ -154,20 +154,20 @@ def calls_made() -> Iterator[Counter[CodeType]]:
         threading.setprofile(before)
 
 
-def with_change(lesson: str, answer: NamedChange) -> LocalEvaluator:
+def with_change(lesson: str, answer: NamedChange) -> InProcess:
     if isinstance(answer.change, Change):
         path, source = changed_source(lesson, answer)
         return solutions_changed(lesson, {path: source})
     return solutions_with(lesson, answer.exercise, answer.change)
 
 
-def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Request, ...]:
+def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Call, ...]:
     """The examples of an exercise; those that tell wrong answers apart are always the same."""
-    return tuple(request for request in drawn(lesson, seed) if request.exercise == exercise)
+    return tuple(call for call in drawn(lesson, seed) if call.exercise == exercise)
 
 
 @functools.lru_cache(maxsize=64)
-def drawn(lesson: str, seed: int) -> tuple[Request, ...]:
+def drawn(lesson: str, seed: int) -> tuple[Call, ...]:
     """All examples of a lesson from one seed: what `examples` in its examples.py gives."""
     home = f"testcases.{lesson}.examples"
     return tuple(importlib.import_module(home).examples(seed)) if exists(home) else ()

@@ -191,7 +191,7 @@ def close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:
 
 
 def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
-    """Whether two pieces of code answered a request alike, up to rounding; with `values_only` gradients may differ."""
+    """Whether two pieces of code answered a call alike, up to rounding; with `values_only` gradients may differ."""
     if a.error or b.error:
         return bool(a.error and b.error and (a.error.kind, a.error.type_name) == (b.error.kind, b.error.type_name))
     if values_only:

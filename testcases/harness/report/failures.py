@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..execution.messages import Elsewhere, Foreign, Outcome, Record, Request, StudentError, fields_of
+from ..execution.messages import Call, Elsewhere, Foreign, Outcome, Record, StudentError, fields_of
 
 MAX_LINES = 12
 LEAST = 3
@@ -46,12 +46,12 @@ class CheckFailed(AssertionError):
         kind: short name of the failure, such as "wrong value".
         cause: name of the wrong answer that gives this answer, or None.
         share: of the test's points that are earned all the same.
-        request, outcome: the call that it reports, where it reports one.
+        call, outcome: the call that it reports, where it reports one.
         error: what ended that call, where that is what it reports.
         remedies: what to do about each cause that it names, for a hint.
     """
 
-    request: Request | None = None
+    call: Call | None = None
     outcome: Outcome | None = None
     error: StudentError | None = None
     remedies: tuple[str, ...] = ()

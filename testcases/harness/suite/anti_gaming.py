@@ -28,8 +28,8 @@ from torch import Tensor
 from testcases.harness.doubles.drawing import generator
 
 from ..catalog.points import is_basic
-from ..execution.executor import Evaluator, solutions_with
-from ..execution.messages import Outcome, Request, copy_plain, identical
+from ..execution.executor import Executor, solutions_with
+from ..execution.messages import Call, Outcome, copy_plain, identical
 from ..oracle.reference import examples
 from ..report.compare import Rules, first_difference
 from .questions import plain
@@ -43,7 +43,7 @@ BY_HEART = "Right on the numbers of the test file, wrong on others of the same s
 HANDED_OUT = "It checks arguments, which the stub does already: it counts once the exercise answers something right."
 
 
-def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, Sequence[Request]]) -> dict[str, str]:
+def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, Sequence[Call]]) -> dict[str, str]:
     """The passed tests that earn nothing, and why, of an exercise of which another test failed.
 
     Args:
@@ -59,27 +59,27 @@ def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, 
 class _Public:
     """The right answers that anybody can have seen: to the examples, and to the questions of the test files."""
 
-    def __init__(self, engine: Engine, lesson: str, exercise: str, asked: list[Request]) -> None:
+    def __init__(self, engine: Engine, lesson: str, exercise: str, asked: list[Call]) -> None:
         self._lesson, self._exercise = lesson, exercise
         fresh = engine.examples(lesson, exercise)
         answers = [
-            engine.reference.evaluate(one)
+            engine.reference.run(one)
             for one in asked
             if not any(identical(one.arguments, other.arguments) for other in fresh)
         ]
         answers += engine.reference.right_answers_to(lesson, exercise)
         self._values = [_without_dtype(answer.value) for answer in answers if answer.error is None]
 
-    def has(self, right: Outcome, request: Request) -> bool:
+    def has(self, right: Outcome, call: Call) -> bool:
         """Whether this right answer is one of them, an argument as it came, or what comes of doing nothing."""
-        value, given = _without_dtype(right.value), map(_without_dtype, request.arguments.values())
+        value, given = _without_dtype(right.value), map(_without_dtype, call.arguments.values())
         if any(first_difference(known, value, LOOSE) is None for known in (*self._values, *given)):
             return True
-        idle = self._idle if request.scenario else ()
-        return any(_agree(right, nothing.evaluate(request)) for nothing in idle)
+        idle = self._idle if call.scenario else ()
+        return any(_agree(right, nothing.run(call)) for nothing in idle)
 
     @cached_property
-    def _idle(self) -> tuple[Evaluator, ...]:
+    def _idle(self) -> tuple[Executor, ...]:
         """Two exercises that do nothing: in a scenario the answer is the state of live objects, so these have one."""
         return tuple(solutions_with(self._lesson, self._exercise, nothing) for nothing in (_returns_none, _refuses_all))
 
@@ -92,34 +92,34 @@ def _refuses_all(*args: Any, **kwargs: Any) -> None:
     raise ValueError("nothing is right")
 
 
-def _computes(engine: Engine, requests: Sequence[Request], public: _Public, of_the_formula: bool) -> bool:
+def _computes(engine: Engine, calls: Sequence[Call], public: _Public, of_the_formula: bool) -> bool:
     """Whether the student agrees with the reference on a question whose right answer is new: of the formula, a plain
     one."""
-    twins = [twin for request in requests if (twin := twin_of(request, engine.seed))]
+    twins = [twin for call in calls if (twin := twin_of(call, engine.seed))]
     asked = _agreements(engine, twins, public)
     if not asked:
-        others = examples(requests[0].lesson, requests[0].exercise, engine.seed + 1)
+        others = examples(calls[0].lesson, calls[0].exercise, engine.seed + 1)
         others = plain(others) if of_the_formula else others
         asked = _agreements(engine, others, public)
         if not asked and (told := _names_told(engine, others)):
-            return len(told) > 1 and engine.reference.evaluate(requests[0]).value in told
+            return len(told) > 1 and engine.reference.run(calls[0]).value in told
     return 2 * sum(asked) > len(asked)
 
 
-def _names_told(engine: Engine, requests: Sequence[Request]) -> set[str]:
+def _names_told(engine: Engine, calls: Sequence[Call]) -> set[str]:
     """The names that the student gives rightly, where names are what is asked for."""
-    rights = [(request, engine.reference.evaluate(request)) for request in requests]
-    named = [(request, right) for request, right in rights if isinstance(right.value, str)]
-    return {right.value for request, right in named if _agree(right, engine.subject.evaluate(request))}
+    rights = [(call, engine.reference.run(call)) for call in calls]
+    named = [(call, right) for call, right in rights if isinstance(right.value, str)]
+    return {right.value for call, right in named if _agree(right, engine.subject.run(call))}
 
 
-def _agreements(engine: Engine, requests: Sequence[Request], public: _Public) -> list[bool]:
+def _agreements(engine: Engine, calls: Sequence[Call], public: _Public) -> list[bool]:
     """Whether the student agrees on each new question; except for whole numbers, one agreement is enough."""
     found: list[bool] = []
-    for request in requests:
-        right = engine.reference.evaluate(request)
-        if right.error is None and not public.has(right, request):
-            found.append(_agree(right, engine.subject.evaluate(request)))
+    for call in calls:
+        right = engine.reference.run(call)
+        if right.error is None and not public.has(right, call):
+            found.append(_agree(right, engine.subject.run(call)))
             if found[-1] and not _is_whole(right.value):
                 return [True]
             if len(found) == QUESTIONS:
@@ -145,10 +145,10 @@ def _is_flags(value: Tensor) -> bool:
     return bool(((value == 0) | (value == 1)).all())
 
 
-def twin_of(request: Request, seed: int) -> Request | None:
+def twin_of(call: Call, seed: int) -> Call | None:
     """The same question with other numbers: zeros, signs, NaN, masks, flags and options stay. None if that is all."""
     changed = False
-    text = f"{seed} {request.lesson} {request.exercise}".encode()
+    text = f"{seed} {call.lesson} {call.exercise}".encode()
     draw = generator(int.from_bytes(hashlib.sha256(text).digest()[:16], "big"))
 
     def other(value: Any) -> Any:
@@ -161,5 +161,5 @@ def twin_of(request: Request, seed: int) -> Request | None:
             return type(value)(other(part) for part in value)
         return value
 
-    arguments = {name: other(value) for name, value in request.arguments.items()}
-    return dataclasses.replace(request, arguments=arguments) if changed else None
+    arguments = {name: other(value) for name, value in call.arguments.items()}
+    return dataclasses.replace(call, arguments=arguments) if changed else None

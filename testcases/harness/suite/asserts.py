@@ -25,7 +25,7 @@ from ..catalog.sections import section_of
 from ..diagnosis.sentences import KEPT, advice_of, lines_of, remedies_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of
-from ..execution.messages import Outcome, Record, Request, StudentError, fields_of
+from ..execution.messages import Call, Outcome, Record, StudentError, fields_of
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in
 from ..report.failures import (
@@ -73,17 +73,17 @@ def example(
     grad_weights: Tensor | None = None,
     seconds: float = SECONDS,
     **kwargs: Any,
-) -> Request:
+) -> Call:
     """Describe one call of an exercise. Lists of numbers become float64 tensors (int64 or bool if they are that).
 
     Args:
-        target: the exercise, or a scenario of it; a finished Request is its own description.
+        target: the exercise, or a scenario of it; a finished Call is its own description.
         grad_of: names of the arguments to take the gradient of: of the sum of the answer's parts,
         grad_through: or of this part alone,
         grad_weights: weighted with these numbers.
         seconds: Python code that runs longer is stopped.
     """
-    if isinstance(target, Request):
+    if isinstance(target, Call):
         return target
     target = target_of(target)
     exercise, through = (target.exercise, target.name) if isinstance(target, Scenario) else (target, None)
@@ -96,7 +96,7 @@ def example(
     if grad_through is not None and through is None:
         grad_through = _position(exercise.lesson, exercise.name, grad_through)
     grad_of = (grad_of,) if isinstance(grad_of, str) else tuple(grad_of)
-    return Request(
+    return Call(
         exercise.lesson, exercise.name, arguments, len(args), through, grad_of, grad_through, grad_weights, seconds
     )
 
@@ -118,7 +118,7 @@ def reference(target: Any, /, *args: Any, **options: Any) -> Any:
         RuntimeError: the reference raised.
     """
     asked = example(target, *args, **options)
-    outcome = current().reference.evaluate(asked)
+    outcome = current().reference.run(asked)
     if outcome.error:
         raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
     return fields_of(outcome.value)[0]
@@ -177,7 +177,7 @@ def examples_of(function: Any) -> Iterator[Any]:
         yield _asked(asked).value
 
 
-def _asked(asked: Request) -> Asked:
+def _asked(asked: Call) -> Asked:
     answer = call(asked)
     found = Asked(answer)
     current().calls.append(found)
@@ -216,7 +216,7 @@ def _named(answer: Answer) -> Any:
     values, names = fields_of(answer.outcome.value)
     if not isinstance(values, tuple):
         return values
-    wanted, fields = fields_of(current().reference.evaluate(answer.request).value)
+    wanted, fields = fields_of(current().reference.run(answer.call).value)
     fields = fields if isinstance(wanted, tuple) and len(wanted) == len(values) else names
     return _tuple_of(fields)(*values) if fields else values
 
@@ -350,7 +350,7 @@ class Answer:
     Before any other check: it must not have raised, changed an input in place or left anything of its caller's changed.
     """
 
-    request: Request
+    call: Call
     outcome: Outcome
     part_name: str | None = None
 
@@ -380,7 +380,7 @@ class Answer:
         if parts:
             return self
         wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
-        rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.request.arguments))
+        rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.call.arguments))
         difference = first_difference(wanted, self._value(), rules, self.part_name or "")
         if difference and not current().has_read and first_difference(wanted, self._right_part(), rules):
             self._fail_of_the_test(wanted)
@@ -388,19 +388,19 @@ class Answer:
 
     def _right_part(self) -> Any:
         """The reference's answer, or this part of it."""
-        return replace(self, outcome=current().reference.evaluate(self.request))._value(quiet=True)
+        return replace(self, outcome=current().reference.run(self.call))._value(quiet=True)
 
     def _fail_of_the_test(self, wanted: Any) -> None:
         """The number that the test expects is not the reference's: nothing is said of the student's code."""
-        folder = f"testcases/{self.request.lesson}"
+        folder = f"testcases/{self.call.lesson}"
         lines = [f"expected {show(wanted)}, which is not the right answer: {show(self._right_part())}"]
         said = report(
-            f"{self.request.lesson} · {self.request.exercise} · this test was changed",
+            f"{self.call.lesson} · {self.call.exercise} · this test was changed",
             lines,
             [f"Likely cause: a number in {folder} was edited: git checkout {folder} brings the tests back"],
-            [_show_call(self.request)],
+            [_show_call(self.call)],
         )
-        raise CheckFailed(said, self.request.lesson, self.request.exercise, "this test was changed")
+        raise CheckFailed(said, self.call.lesson, self.call.exercise, "this test was changed")
 
     def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
         """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
@@ -411,14 +411,14 @@ class Answer:
 
     def matches_reference(self, *, atol: float | None = None, rtol: float | None = None) -> Answer:
         """Value, gradients and errors of the reference on the same arguments."""
-        wanted = current().right_answer(self.request, self.outcome)
+        wanted = current().right_answer(self.call, self.outcome)
         if wanted.error and wanted.error.kind != "raised":
             raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
             return self.raises(wanted.error.type_name)
         self.is_sound()
         # Where the reference says NaN, it is right.
-        rules = Rules(atol, rtol, equal_nan=True, nan=nan_in(self.request.arguments))
+        rules = Rules(atol, rtol, equal_nan=True, nan=nan_in(self.call.arguments))
         self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
         for name, slope in wanted.gradients.items():
             self._check_gradient(name, slope, atol, rtol)
@@ -487,21 +487,21 @@ class Answer:
     def _leaves_nothing_behind(self) -> None:
         """Fail if global settings or the caller's objects are changed, except where the reference changes them too (it
         trains a model, or draws from a generator)."""
-        wanted = current().reference.evaluate(self.request)
+        wanted = current().reference.run(self.call)
         left = [text for text in self.outcome.left_behind if text not in wanted.left_behind]
         # Who trains a model may leave its gradients filled, or clear them.
         left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
         if left:
             lines = [f"not as before the call: {', '.join(left)}"]
             self.fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
-        if self.outcome.used_global_random and not (wanted.used_global_random or self.request.scenario):
+        if self.outcome.used_global_random and not (wanted.used_global_random or self.call.scenario):
             self._draws_nothing()
 
     def _value(self, quiet: bool = False) -> Any:
         value = self.outcome.value
         if self.part_name is None:
             return value
-        _, fields = fields_of(current().reference.evaluate(self.request).value)
+        _, fields = fields_of(current().reference.run(self.call).value)
         value, _ = fields_of(value)
         if isinstance(value, tuple) and self.part_name in fields and len(value) == len(fields):
             return value[fields.index(self.part_name)]
@@ -522,21 +522,21 @@ class Answer:
             return expected
         if isinstance(expected, (bool, int, float)) and not isinstance(self._reference_at(path), Tensor):
             return expected
-        if isinstance(expected, list) and self.request.scenario and isinstance(self._reference_at(path), list):
+        if isinstance(expected, list) and self.call.scenario and isinstance(self._reference_at(path), list):
             return expected
         return as_tensor(expected, dtype)
 
     def _reference_at(self, path: tuple[str, ...]) -> Any:
-        part = current().reference.evaluate(self.request).value
+        part = current().reference.run(self.call).value
         for name in path:
             if isinstance(part, (dict, tuple, Record)):
                 part = part_of(part, name)
         return part
 
     def _check_gradient(self, name: str, expected: Any, atol: float | None, rtol: float | None) -> None:
-        if name not in self.request.grad_of:
-            raise TypeError(f"the request did not ask for the gradient of {name}")
-        like = self.request.arguments[name]
+        if name not in self.call.grad_of:
+            raise TypeError(f"the call did not ask for the gradient of {name}")
+        like = self.call.arguments[name]
         got = self.outcome.gradients.get(name)
         wanted = torch.zeros_like(like) if expected is None else as_tensor(expected, like.dtype)
         if got is None and bool(wanted.any()):
@@ -548,7 +548,7 @@ class Answer:
             lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
             self.fail("no gradient", lines, part=Part(Kind.SLOPE, name))
         got = torch.zeros_like(like) if got is None else got
-        rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.request.arguments))
+        rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.call.arguments))
         difference = first_difference(wanted, got, rules, name)
         if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
             difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
@@ -564,7 +564,7 @@ class Answer:
         error = self.outcome.error
         assert error is not None
         kinds = {
-            "load": f"{read_lesson(self.request.lesson).file_of(self.request.exercise)} does not load",
+            "load": f"{read_lesson(self.call.lesson).file_of(self.call.exercise)} does not load",
             "missing": "missing",
             "signature": "wrong signature",
             "timeout": "took too long",
@@ -573,7 +573,7 @@ class Answer:
         }
         lines = list(first)
         if error.kind == "signature":
-            lines.append(f"expected {self.request.exercise}{_reference_signature(self.request)}")
+            lines.append(f"expected {self.call.exercise}{_reference_signature(self.call)}")
         if error.kind == "missing":
             lines.append(error.message)
         elif error.kind == "timeout":
@@ -597,7 +597,7 @@ class Answer:
             CheckFailed: always, or
             Kept: if another exercise of the lesson pays for it.
         """
-        asked, outcome = self.request, self.outcome
+        asked, outcome = self.call, self.outcome
         if names := current().right_with(asked.lesson, asked.exercise):
             raise Kept(asked.lesson, asked.exercise, names)
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
@@ -614,7 +614,7 @@ class Answer:
             lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
         said = report(head, lines, tail, called, printed_lines(outcome))
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
-        failed.request, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
+        failed.call, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
         # Where the student's code raised, `--pdb` stops there.
         raise failed.with_traceback(outcome.exception.__traceback__ if outcome.exception and error else None)
 
@@ -640,7 +640,7 @@ def _is_numbers(value: list[Any]) -> bool:
     return all(_is_numbers(part) if isinstance(part, list) else isinstance(part, (bool, int, float)) for part in value)
 
 
-def _show_call(asked: Request) -> str:
+def _show_call(asked: Call) -> str:
     """A scenario is a function that no student knows: its arguments are what the exercise is called with, or among."""
     for limit in (MAX_SHOWN, 8):
         shown = ", ".join(f"{key}={show_argument(value, limit)}" for key, value in asked.arguments.items())
@@ -650,8 +650,8 @@ def _show_call(asked: Request) -> str:
     return text
 
 
-def _told_of(asked: Request) -> list[str]:
-    """What the scenario does that a request names: the first sentences of its docstring."""
+def _told_of(asked: Call) -> list[str]:
+    """What the scenario does that a call names: the first sentences of its docstring."""
     if not asked.scenario:
         return []
     first, *_ = (inspect.getdoc(scenario_of(asked)) or "").split("\n\n")
@@ -660,12 +660,12 @@ def _told_of(asked: Request) -> list[str]:
 
 def _position(lesson: str, exercise: str, part: str) -> str:
     """The position of a part in the reference's NamedTuple: a student may return a plain tuple, without names."""
-    function = inspect.unwrap(current().reference.evaluator.function(lesson, exercise))
+    function = inspect.unwrap(current().reference.executor.function(lesson, exercise))
     fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
     return str(fields.index(part)) if part in fields else part
 
 
-def _reference_signature(asked: Request) -> str:
+def _reference_signature(asked: Call) -> str:
     """Such as "(rewards, values, dones, gamma=0.99)", without annotations."""
     parameters = current().reference.parameters(asked.lesson, asked.exercise).values()
     return str(inspect.Signature([one.replace(annotation=one.empty) for one in parameters]))

@@ -7,8 +7,8 @@ from typing import Any
 from ..diagnosis.explain import Explanation, FirstFailure
 from ..diagnosis.values import Diagnosis, Part
 from ..execution import wire
-from ..execution.executor import Evaluator, LocalEvaluator
-from ..execution.messages import Outcome, Request, leaves
+from ..execution.executor import Executor, InProcess
+from ..execution.messages import Call, Outcome, leaves
 from ..oracle.reference import Reference
 
 MAX_ANSWERS = 20_000
@@ -16,20 +16,20 @@ MAX_BYTES = 200_000_000
 SEARCHES = 2
 
 
-class Remembering(LocalEvaluator):
-    """A trusted evaluator with a bounded memory: requests that depend on what a student answered are never the same."""
+class Remembering(InProcess):
+    """A trusted executor with a bounded memory: calls that depend on what a student answered are never the same."""
 
-    def __init__(self, inner: LocalEvaluator) -> None:
+    def __init__(self, inner: InProcess) -> None:
         super().__init__(inner._modules_of)
         self._answers: OrderedDict[bytes, tuple[Outcome, int]] = OrderedDict()
         self._size = 0
 
-    def evaluate(self, request: Request) -> Outcome:
-        key = packed(request)[1]
+    def run(self, call: Call) -> Outcome:
+        key = packed(call)[1]
         if key in self._answers:
             self._answers.move_to_end(key)
             return self._answers[key][0]
-        outcome = super().evaluate(request)
+        outcome = super().run(call)
         size = len(key) + _size_of(outcome.value) + _size_of(outcome.gradients)
         self._answers[key] = outcome, size
         self._size += size
@@ -38,11 +38,11 @@ class Remembering(LocalEvaluator):
         return outcome
 
 
-def packed(request: Request) -> tuple[tuple[Any, bytes], bytes]:
-    """Header and body of a request, and the two as one key; kept with it, since two are asked."""
-    kept = vars(request)
+def packed(call: Call) -> tuple[tuple[Any, bytes], bytes]:
+    """Header and body of a call, and the two as one key; kept with it, since two are asked."""
+    kept = vars(call)
     if "packed" not in kept:
-        header, body = wire.pack_request(request)
+        header, body = wire.pack_call(call)
         kept["packed"] = (header, body), json.dumps(header).encode() + b"\0" + body
     return kept["packed"]
 
@@ -53,17 +53,15 @@ class Sparing(Explanation):
     Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
     """
 
-    def __init__(self, subject: Evaluator, reference: Reference, first_failure: FirstFailure) -> None:
+    def __init__(self, subject: Executor, reference: Reference, first_failure: FirstFailure) -> None:
         super().__init__(subject, reference, first_failure)
         self._tried: dict[tuple[str, str], int] = {}
 
-    def diagnose(
-        self, request: Request, outcome: Outcome, neighbors: bool = True, part: Part | None = None
-    ) -> Diagnosis:
-        key = request.lesson, request.exercise
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
+        key = call.lesson, call.exercise
         if self._tried.get(key, 0) >= SEARCHES:
             return Diagnosis()
-        found = super().diagnose(request, outcome, neighbors and not request.scenario, part)
+        found = super().diagnose(call, outcome, neighbors and not call.scenario, part)
         self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
         return found
 

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..catalog.handles import Exercise
 from ..diagnosis.values import CHEAP
-from ..execution.messages import Outcome, Request, copy_plain, tensors_in
+from ..execution.messages import Call, Outcome, copy_plain, tensors_in
 from ..oracle.reference import examples
 from ..report.compare import alike, same_outcome
 from .asserts import call
@@ -47,7 +47,7 @@ def check_families(exercise: Exercise) -> None:
     direct = [question for question in asked if not question.scenario and question.seconds <= CHEAP]
     for question in (made for make in FAMILIES for made in make(direct)):
         # What the reference refuses, or is not defined for, says nothing of the exercise.
-        if _is_defined(current().reference.evaluate(question)):
+        if _is_defined(current().reference.run(question)):
             call(question).matches_reference()
 
 
@@ -61,22 +61,22 @@ def _is_defined(outcome: Outcome) -> bool:
 # Kept between calls
 
 
-def _for_memory(asked: Sequence[Request], others: Sequence[Request]) -> Iterator[tuple[Request, Request]]:
+def _for_memory(asked: Sequence[Call], others: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
     """The first two examples with others of the same shapes; one is enough where a call makes live objects."""
     pairs = [(one, other) for one, other in zip(asked, others, strict=False) if one.scenario == other.scenario]
     changed = [(one, other) for one, other in pairs if one.arguments.keys() == other.arguments.keys()]
     yield from changed[: 1 if asked and asked[0].scenario else 2]
 
 
-def _remembers_nothing(question: Request, other: Request) -> None:
+def _remembers_nothing(question: Call, other: Call) -> None:
     """Ask a question, others of the same shape, and the first one again."""
     before = call(question).matches_reference()
     for changed in (_with(question, other, torch.is_tensor), _with(question, other, _is_no_float)):
-        if not _is_defined(current().reference.evaluate(changed)):
+        if not _is_defined(current().reference.run(changed)):
             continue
         answer = call(changed)
         if same_outcome(answer.outcome, before.outcome, values_only=True):
-            right = current().reference.evaluate(changed)
+            right = current().reference.run(changed)
             if not same_outcome(answer.outcome, right, values_only=True):
                 answer.remembers("this is its answer to the question before, which had other numbers")
         answer.matches_reference()
@@ -86,11 +86,11 @@ def _remembers_nothing(question: Request, other: Request) -> None:
     again.matches_reference()
 
 
-def _shares_nothing(question: Request, other: Request) -> None:
+def _shares_nothing(question: Call, other: Call) -> None:
     """Without gradients, and with a second call before the first one's answer is read."""
     two = {"exercise": question.exercise, "first": question.arguments, "second": other.arguments}
-    asked = Request(question.lesson, question.exercise, two, scenario=BETWEEN, seconds=2 * question.seconds)
-    right = current().reference.evaluate(asked)
+    asked = Call(question.lesson, question.exercise, two, scenario=BETWEEN, seconds=2 * question.seconds)
+    right = current().reference.run(asked)
     if not _is_defined(right):
         return
     answer = call(asked)
@@ -100,7 +100,7 @@ def _shares_nothing(question: Request, other: Request) -> None:
     answer.matches_reference()
 
 
-def _with(question: Request, other: Request, chosen: Callable[[Any], bool]) -> Request:
+def _with(question: Call, other: Call, chosen: Callable[[Any], bool]) -> Call:
     """The question with these arguments of another; what is NaN under a mask may stand under no mask now."""
 
     def is_chosen(name: str) -> bool:
@@ -124,7 +124,7 @@ def _is_no_float(value: Any) -> bool:
 # Options
 
 
-def _options(direct: Sequence[Request]) -> Iterator[Request]:
+def _options(direct: Sequence[Call]) -> Iterator[Call]:
     """The first example that has them all, with each option left out, with each number another one, and with all.
 
     The gradient is that of all parts of the answer: each may be cut off at an option of its own.
@@ -142,24 +142,24 @@ def _options(direct: Sequence[Request]) -> Iterator[Request]:
             yield _with_numbers(question, dict(zip(options, together, strict=True)))
 
 
-def _fullest(direct: Sequence[Request]) -> Sequence[Request]:
+def _fullest(direct: Sequence[Call]) -> Sequence[Call]:
     """The first of those with the most arguments."""
     return sorted(direct, key=lambda question: -len(question.arguments))[:1]
 
 
-def _ends(direct: Sequence[Request]) -> Sequence[Request]:
+def _ends(direct: Sequence[Call]) -> Sequence[Call]:
     """That one, and the first of those with the fewest."""
     fewest = sorted(direct, key=lambda question: len(question.arguments))[:1]
     return [*fewest, *(one for one in _fullest(direct) if one is not fewest[0])]
 
 
-def _with_numbers(question: Request, numbers: dict[str, Any]) -> Request:
+def _with_numbers(question: Call, numbers: dict[str, Any]) -> Call:
     weighed = question.grad_weights is not None
     through = question.grad_through if weighed else None
     return replace(question, arguments={**question.arguments, **numbers}, grad_through=through)
 
 
-def _asked_by_name(question: Request, arguments: dict[str, Any]) -> Request:
+def _asked_by_name(question: Call, arguments: dict[str, Any]) -> Call:
     return replace(
         question,
         arguments=copy_plain(arguments, lambda tensor: tensor.nan_to_num(1.0)),
@@ -183,14 +183,14 @@ def _other_numbers(value: Any) -> tuple[Any, ...]:
 # Flags
 
 
-def _flags(direct: Sequence[Request]) -> Iterator[Request]:
+def _flags(direct: Sequence[Call]) -> Iterator[Call]:
     """The first example that has masks or dones, with all of them True, and all False."""
     for question in [one for one in direct if any(own.dtype == torch.bool for own in tensors_in(one.arguments))][:1]:
         for flag in (True, False):
             yield _all_alike(question, flag)
 
 
-def _all_alike(question: Request, flag: bool) -> Request:
+def _all_alike(question: Call, flag: bool) -> Call:
     """What was NaN under a mask may stand under no mask now."""
 
     def changed(tensor: Tensor) -> Tensor:
@@ -202,7 +202,7 @@ def _all_alike(question: Request, flag: bool) -> Request:
 # Exact numbers
 
 
-def _exact(direct: Sequence[Request]) -> Iterator[Request]:
+def _exact(direct: Sequence[Call]) -> Iterator[Call]:
     """An example in which some numbers are exactly 0, one in which those of each argument add up to 0, one in which all
     are negative, and one in which some are those of another argument, or nearly: float32 would not tell them apart.
 
@@ -218,7 +218,7 @@ def _exact(direct: Sequence[Request]) -> Iterator[Request]:
             yield _without_gradient(question, equal)
 
 
-def _magnitudes(direct: Sequence[Request]) -> Iterator[Request]:
+def _magnitudes(direct: Sequence[Call]) -> Iterator[Call]:
     """An example with all numbers very small, with all large, and with each argument below and above what it was."""
     for question in _fullest([one for one in direct if _floats(one)]):
         for factor in FACTORS:
@@ -229,7 +229,7 @@ def _magnitudes(direct: Sequence[Request]) -> Iterator[Request]:
             yield _without_gradient(question, {name: own + shift})
 
 
-def _tails(direct: Sequence[Request]) -> Iterator[Request]:
+def _tails(direct: Sequence[Call]) -> Iterator[Call]:
     """An example with its log-probabilities so low that no float holds the probability, in value and gradient."""
     for question in _ends([one for one in direct if any(_is_log_prob(name) for name, _ in _floats(one))]):
         for dtype, level in TAILS:
@@ -244,9 +244,9 @@ def _is_log_prob(name: str) -> bool:
     return name.endswith("log_probs")
 
 
-def _is_finite(question: Request) -> bool:
+def _is_finite(question: Call) -> bool:
     """The right answer is: else inf - inf may stand for inf."""
-    outcome = current().reference.evaluate(question)
+    outcome = current().reference.run(question)
     numbers = [*tensors_in(outcome.value), *_numbers_in(outcome.value)]
     return bool(numbers) and all(bool(torch.as_tensor(number).isfinite().all()) for number in numbers)
 
@@ -255,22 +255,22 @@ def _numbers_in(value: Any) -> list[float]:
     return [number for number in value.values() if isinstance(number, float)] if isinstance(value, dict) else []
 
 
-def _gradients(direct: Sequence[Request]) -> Iterator[Request]:
+def _gradients(direct: Sequence[Call]) -> Iterator[Call]:
     """The first example with a gradient, for one argument alone, and with a factor, as in a sum of losses."""
     for question in [one for one in direct if one.grad_of][:1]:
-        value = current().reference.evaluate(question).value
+        value = current().reference.run(question).value
         if torch.is_tensor(value) and question.grad_weights is None:
             yield replace(question, grad_weights=torch.full_like(value, 0.7))
         for name in question.grad_of if len(question.grad_of) > 1 else ():
             yield replace(question, grad_of=(name,))
 
 
-def _floats(question: Request) -> list[tuple[str, Tensor]]:
+def _floats(question: Call) -> list[tuple[str, Tensor]]:
     found = question.arguments.items()
     return [(name, own) for name, own in found if torch.is_tensor(own) and own.is_floating_point() and own.dim()]
 
 
-def _without_gradient(question: Request, changed: dict[str, Any]) -> Request:
+def _without_gradient(question: Call, changed: dict[str, Any]) -> Call:
     return replace(question, arguments={**question.arguments, **changed}, grad_of=())
 
 
@@ -298,7 +298,7 @@ def _mixed(tensor: Tensor, first: Tensor) -> Tensor:
 # Dimensions and sizes
 
 
-def _stacked(direct: Sequence[Request]) -> Iterator[Request]:
+def _stacked(direct: Sequence[Call]) -> Iterator[Call]:
     """The first example with rows, and the same in another order: a dimension more; its first row: one less.
 
     Where the docstring gives a tensor's shape as `(...)` or `(..., T)`; `(B, K)` says that there are two.
@@ -309,8 +309,8 @@ def _stacked(direct: Sequence[Request]) -> Iterator[Request]:
         yield _without_gradient(question, copy_plain(question.arguments, lambda tensor: tensor[0]))
 
 
-def _has_dots(question: Request, lead: Tensor) -> bool:
-    function = current().reference.evaluator.function(question.lesson, question.exercise)
+def _has_dots(question: Call, lead: Tensor) -> bool:
+    function = current().reference.executor.function(question.lesson, question.exercise)
     name = next(name for name, own in question.arguments.items() if own is lead)
     return bool(re.search(rf"^ *{name}: \(\.\.\.", inspect.getdoc(function) or "", re.MULTILINE))
 
@@ -319,7 +319,7 @@ def _twice(tensor: Tensor) -> Tensor:
     return torch.stack([tensor, tensor.flip(0)]) if tensor.dim() > 1 else tensor
 
 
-def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
+def _sizes(direct: Sequence[Call]) -> Iterator[Call]:
     """An example with many steps, with one, with each row many times over, and with one row."""
     for question, lead in [(one, lead) for one in direct if (lead := _lead(one)) is not None][:1]:
         dim = min(1, lead.dim() - 1)
@@ -338,7 +338,7 @@ def _sizes(direct: Sequence[Request]) -> Iterator[Request]:
                 yield _stretched(first, 1, torch.arange(lead.shape[1]) == 0)
 
 
-def _fading(question: Request) -> Request:
+def _fading(question: Call) -> Call:
     """In float32, and with factors of which even the 50th power is 0 there."""
 
     def narrow(tensor: Tensor) -> Tensor:
@@ -348,7 +348,7 @@ def _fading(question: Request) -> Request:
     return replace(question, arguments={**copy_plain(question.arguments, narrow), **small})
 
 
-def _lead(question: Request) -> Tensor | None:
+def _lead(question: Call) -> Tensor | None:
     """The first tensor with batch and time; where there is none, with one of them.
 
     None if batch, time and vocabulary do not differ: a size has to say which dimension it is.
@@ -361,12 +361,12 @@ def _lead(question: Request) -> Tensor | None:
     return lead if len(set(sizes)) == len(sizes) else None
 
 
-def _counts(question: Request) -> bool:
+def _counts(question: Call) -> bool:
     """There are masks, dones or tokens: else the second dimension may be the responses to a prompt, paired off."""
     return any(torch.is_tensor(own) and not own.is_floating_point() for own in question.arguments.values())
 
 
-def _times_of_steps(question: Request, steps: int) -> Tensor:
+def _times_of_steps(question: Call, steps: int) -> Tensor:
     """How often to repeat each step: only the first one, so that those after it have even and odd places beyond 2,048;
     each of them, and not as often, where the reference goes from step to step, which takes its time.
     """
@@ -375,16 +375,16 @@ def _times_of_steps(question: Request, steps: int) -> Tensor:
     return torch.ones(steps, dtype=torch.int64).index_fill(0, torch.tensor(0), MANY)
 
 
-def _loops(question: Request) -> bool:
+def _loops(question: Call) -> bool:
     """Whether the reference does, itself or in an exercise that it calls: there a sum over all later steps is right
     too, and takes the square of the time.
     """
     reference, lesson = current().reference, question.lesson
-    functions = (reference.evaluator.function(lesson, one) for one in reference.used_by(lesson, question.exercise))
+    functions = (reference.executor.function(lesson, one) for one in reference.used_by(lesson, question.exercise))
     return any(opmap["FOR_ITER"] in inspect.unwrap(one).__code__.co_code[::2] for one in functions)
 
 
-def _stretched(question: Request, dim: int, times: Tensor) -> Request:
+def _stretched(question: Call, dim: int, times: Tensor) -> Call:
     """Each index of this dimension so many times; a dimension that is longer by one keeps its last index once."""
     size, times = len(times), times.long()
 
@@ -407,7 +407,7 @@ def _odd(number: int) -> int:
     return number + 1 - number % 2
 
 
-def _uncountable(question: Request, lead: Tensor) -> int:
+def _uncountable(question: Call, lead: Tensor) -> int:
     """How often to repeat the rows so that neither float16 nor bfloat16 holds the number of tokens."""
     masks = [own for own in question.arguments.values() if torch.is_tensor(own) and own.dtype == torch.bool]
     tokens = int(masks[0].sum()) if masks else lead.shape[0] * lead.shape[1]
@@ -418,7 +418,7 @@ def _uncountable(question: Request, lead: Tensor) -> int:
     raise AssertionError
 
 
-FAMILIES: tuple[Callable[[Sequence[Request]], Iterator[Request]], ...] = (
+FAMILIES: tuple[Callable[[Sequence[Call]], Iterator[Call]], ...] = (
     _options,
     _flags,
     _exact,

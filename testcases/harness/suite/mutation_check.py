@@ -25,7 +25,7 @@ from ..catalog.lessons import SOLUTIONS, TESTCASES, Region, lesson_names, region
 from ..catalog.lessons import lesson as read_lesson
 from ..diagnosis.edits import edits_of
 from ..diagnosis.explain import NoExplanation
-from ..execution.executor import LocalEvaluator, solutions_changed
+from ..execution.executor import InProcess, solutions_changed
 from ..oracle.reference import Reference
 from .memo import Remembering
 from .runner import cases_of
@@ -128,7 +128,7 @@ def record(lesson: str) -> list[str]:
     return reasons.get(UNKNOWN, [])
 
 
-def _passes(lesson: str, exercise: str, subject: LocalEvaluator, reference: Reference) -> bool:
+def _passes(lesson: str, exercise: str, subject: InProcess, reference: Reference) -> bool:
     with Engine(subject, reference=reference, explanation=NoExplanation, seconds=1.0).active():
         try:
             return all(case.run() is None for case in cases_of(lesson, exercise))

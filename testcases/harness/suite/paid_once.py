@@ -13,7 +13,7 @@ from ..catalog.lessons import SOLUTIONS
 from ..catalog.lessons import lesson as read_lesson
 from ..diagnosis.code import definitions_in
 from ..diagnosis.explain import NoExplanation
-from ..execution.executor import Evaluator
+from ..execution.executor import Executor
 from ..oracle.reference import examples
 from ..report.compare import same_outcome
 from .runner import cases_of
@@ -44,7 +44,7 @@ def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
     """The exercises of the lesson whose mistakes are all that is wrong with this one; none if it has one of its own."""
     # A later one may do the same as a part of its own: whoever calls that would be given the answer.
     exercises = [*read_lesson(lesson).exercises]
-    below = {*exercises[: exercises.index(exercise)], *_named_in(engine.reference.evaluator, lesson, exercise)}
+    below = {*exercises[: exercises.index(exercise)], *_named_in(engine.reference.executor, lesson, exercise)}
     called = [name for name in _named_in(engine.subject, lesson, exercise) if name in below]
     wrong = [name for name in called if not _passes(engine, engine.subject, lesson, name)]
     repaired = _with_solutions(engine.subject, lesson, wrong) if wrong else None
@@ -55,7 +55,7 @@ def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
     return moved
 
 
-def _named_in(subject: Evaluator, lesson: str, exercise: str) -> list[str]:
+def _named_in(subject: Executor, lesson: str, exercise: str) -> list[str]:
     """The exercises of the lesson that the student's own text of this one names, or those that it names."""
     read = read_lesson(lesson)
     found, waiting = [exercise], [exercise]
@@ -71,30 +71,30 @@ def _named_in(subject: Evaluator, lesson: str, exercise: str) -> list[str]:
     return found[1:]
 
 
-def _passes(engine: Engine, subject: Evaluator, lesson: str, exercise: str) -> bool:
+def _passes(engine: Engine, subject: Executor, lesson: str, exercise: str) -> bool:
     other = Engine(subject, reference=engine.reference, explanation=NoExplanation, seed=engine.seed)
     other.believes, other.seconds = engine.believes, engine.seconds
     with other.active():
         return all(case.run() is None for case in cases_of(lesson, exercise))
 
 
-def _called(engine: Engine, repaired: Evaluator, lesson: str, exercise: str, wrong: list[str]) -> tuple[str, ...]:
+def _called(engine: Engine, repaired: Executor, lesson: str, exercise: str, wrong: list[str]) -> tuple[str, ...]:
     """Those whose answers move that of the exercise."""
     asked, found = examples(lesson, exercise), []
-    before = [repaired.evaluate(one) for one in asked]
+    before = [repaired.run(one) for one in asked]
     for name in wrong:
         repaired.finish()
         shifted = _with_solutions(engine.subject, lesson, wrong, shifted=name)
         if shifted is None:
             continue
         pairs = zip(asked, before, strict=True)
-        if any(not same_outcome(shifted.evaluate(one), answer, values_only=True) for one, answer in pairs):
+        if any(not same_outcome(shifted.run(one), answer, values_only=True) for one, answer in pairs):
             found.append(name)
         shifted.finish()
     return tuple(found)
 
 
-def _with_solutions(subject: Evaluator, lesson: str, names: list[str], shifted: str = "") -> Evaluator | None:
+def _with_solutions(subject: Executor, lesson: str, names: list[str], shifted: str = "") -> Executor | None:
     """The same files, with the solution's text for some exercises; None where they cannot be put in."""
     texts: dict[str, str] = {}
     for name in names:

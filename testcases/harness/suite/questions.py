@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..execution.messages import Request, tensors_in
+from ..execution.messages import Call, tensors_in
 from ..report.failures import CheckFailed
 
 SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6
@@ -19,15 +19,15 @@ BY_NAME = {
 """What a test is about whose question is plain, by words in its name."""
 
 
-def hard(request: Request) -> str:
+def hard(call: Call) -> str:
     """What is hard in a question; empty where it is plain: moderate numbers of one dtype, padding on the right."""
-    floats = [tensor for tensor in tensors_in(request.arguments) if tensor.is_floating_point()]
+    floats = [tensor for tensor in tensors_in(call.arguments) if tensor.is_floating_point()]
     if not all(bool(tensor.isfinite().all()) for tensor in floats):
         return "NaN or infinity among the numbers"
-    tiny = any(isinstance(value, float) and 0 < abs(value) < TINY for value in request.arguments.values())
+    tiny = any(isinstance(value, float) and 0 < abs(value) < TINY for value in call.arguments.values())
     if tiny or any(bool((tensor.abs() > LARGE).any()) for tensor in floats):
         return EXTREME
-    mask = request.arguments.get("mask")
+    mask = call.arguments.get("mask")
     if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() and not _is_right_padded(mask):
         return "masks with gaps, with empty rows or with padding on the left"
     dtypes = {tensor.dtype for tensor in floats}
@@ -38,9 +38,9 @@ def _is_right_padded(mask: Tensor) -> bool:
     return bool(mask[..., 0].all()) and not bool((mask[..., 1:] & ~mask[..., :-1]).any())
 
 
-def plain(requests: Sequence[Request]) -> tuple[Request, ...]:
+def plain(calls: Sequence[Call]) -> tuple[Call, ...]:
     """The plain ones; all, where an exercise has none."""
-    return tuple(one for one in requests if not hard(one)) or tuple(requests)
+    return tuple(one for one in calls if not hard(one)) or tuple(calls)
 
 
 def if_right(test: str, error: BaseException | None) -> str:
@@ -48,7 +48,7 @@ def if_right(test: str, error: BaseException | None) -> str:
 
     Empty where the question is as plain as those of the basic suite, so that the formula itself may be wrong.
     """
-    asked = error.request if isinstance(error, CheckFailed) else None
+    asked = error.call if isinstance(error, CheckFailed) else None
     if asked is None:
         return ""
     assert isinstance(error, CheckFailed)

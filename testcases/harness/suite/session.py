@@ -14,9 +14,9 @@ from ..catalog.lessons import lesson as read_lesson
 from ..catalog.points import once_written
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
 from ..diagnosis.upstream import Upstream
-from ..execution.executor import Evaluator, LocalEvaluator, stub_of
+from ..execution.executor import Executor, InProcess, stub_of
 from ..execution.listening import a_tests_own_calls
-from ..execution.messages import Outcome, Request, StudentError
+from ..execution.messages import Call, Outcome, StudentError
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.failures import CheckFailed, NotStarted, Waiting
 from .runner import cases, cases_of
@@ -30,14 +30,14 @@ class Engine:
         case.run()
     """
 
-    subject: Evaluator
+    subject: Executor
     """Whose code the checks are about."""
     _: KW_ONLY
     reference: Reference = field(default_factory=shared_reference)
     """Whose answers are right; engines may share one."""
     seed: int = 0
     """Seed of the fresh random inputs."""
-    explanation: Callable[[Evaluator, Reference, FirstFailure], Explanation] = Explanation
+    explanation: Callable[[Executor, Reference, FirstFailure], Explanation] = Explanation
     """Class, called with subject, reference and what runs the tests, that finds the cause of a wrong answer."""
     seconds: float = math.inf
     """Upper bound of every call's time limit."""
@@ -46,14 +46,14 @@ class Engine:
     run it could report anything, so such reports neither cost nor earn points."""
     impatient: bool = False
     """An exercise that took too long once is not called again, by no test and by no other exercise; the subject is a
-    LocalEvaluator."""
+    InProcess."""
     thorough: bool = True
     """Whether agreement with the reference asks the questions of `families`, too."""
     pays_once: bool = False
     """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
     draws: int = 0
     """How often examples were asked for: a test that asks for none does not depend on the seed."""
-    answered: list[Request] = field(default_factory=list)
+    answered: list[Call] = field(default_factory=list)
     """The questions that were answered with a value since the last test began."""
     calls: list[Any] = field(default_factory=list)
     """The calls that the test has made, as `asserts.Asked`."""
@@ -91,7 +91,7 @@ class Engine:
             number = read_lesson(lesson).number
             raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}", (number, stub))
 
-    def examples(self, lesson: str, exercise: str) -> tuple[Request, ...]:
+    def examples(self, lesson: str, exercise: str) -> tuple[Call, ...]:
         """The examples of an exercise, drawn from this engine's seed."""
         self.draws += 1
         return examples(lesson, exercise, self.seed)
@@ -105,7 +105,7 @@ class Engine:
         """The part of a report about an earlier lesson of the student that is at fault."""
         return Upstream(self.subject, self.reference, self._first_failure)
 
-    def _first_failure(self, subject: Evaluator, lesson: str, exercise: str) -> CheckFailed | None:
+    def _first_failure(self, subject: Executor, lesson: str, exercise: str) -> CheckFailed | None:
         """Of an exercise's own tests, or of a lesson's. What is not written yet fails nothing."""
         with Engine(subject, reference=self.reference, explanation=NoExplanation).active():
             verdicts = (case.run() for case in (cases_of(lesson, exercise) if exercise else cases(lesson)))
@@ -118,9 +118,9 @@ class Engine:
 
         return right_with(self, lesson, exercise) if self.pays_once else ()
 
-    def right_answer(self, request: Request, outcome: Outcome) -> Outcome:
+    def right_answer(self, call: Call, outcome: Outcome) -> Outcome:
         """The reference's; in the capstone, on a student's own lessons, that of the reference's lesson 12 on those."""
-        return self.upstream.right_answer(request, outcome)
+        return self.upstream.right_answer(call, outcome)
 
     def require_started(self, lesson: str, exercise: str) -> None:
         """Find out, once, whether an exercise is still a stub: not every test of it would notice.
@@ -132,83 +132,81 @@ class Engine:
         if first and is_own_stub(first, lesson, exercise):
             raise NotStarted(lesson, exercise)
 
-    def ask(self, request: Request) -> Outcome:
-        """Run a request on the subject. An exercise that hangs on an ordinary example is not called again.
+    def ask(self, call: Call) -> Outcome:
+        """Run a call on the subject. An exercise that hangs on an ordinary example is not called again.
 
         Raises:
             NotStarted, Waiting: it, or one that it calls, is still a stub.
         """
-        self.require_started(request.lesson, request.exercise)
-        first = self._first_answer(request.lesson, request.exercise)
-        known = self._endless.get((request.lesson, request.exercise)) or (
-            first if first and is_timeout(first) else None
-        )
+        self.require_started(call.lesson, call.exercise)
+        first = self._first_answer(call.lesson, call.exercise)
+        known = self._endless.get((call.lesson, call.exercise)) or (first if first and is_timeout(first) else None)
         with a_tests_own_calls():
-            outcome = known or self._evaluate(request)
+            outcome = known or self._run(call)
         if outcome.error is None:
-            self.answered.append(request)
-        if is_own_stub(outcome, request.lesson, request.exercise):
-            raise NotStarted(request.lesson, request.exercise)
+            self.answered.append(call)
+        if is_own_stub(outcome, call.lesson, call.exercise):
+            raise NotStarted(call.lesson, call.exercise)
         if stub := stub_of(outcome):
             number, name = stub
-            if (request.lesson, name) in self._endless:
-                raise Waiting(request.lesson, request.exercise, f"waits for {name}, of which one call did not end")
+            if (call.lesson, name) in self._endless:
+                raise Waiting(call.lesson, call.exercise, f"waits for {name}, of which one call did not end")
             why = f"needs {name} of lesson {number}, which is still a stub. {once_written(name)}"
-            raise Waiting(request.lesson, request.exercise, why, stub)
-        self.lent.update((request.lesson, request.exercise, name) for name in outcome.lent)
+            raise Waiting(call.lesson, call.exercise, why, stub)
+        self.lent.update((call.lesson, call.exercise, name) for name in outcome.lent)
         return outcome
 
     @kept
     def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:
         """The subject's outcome on the first example of an exercise; None without examples."""
         asked = examples(lesson, exercise)[:1]
-        return self._endless.get((lesson, exercise)) or (self._evaluate(asked[0]) if asked else None)
+        return self._endless.get((lesson, exercise)) or (self._run(asked[0]) if asked else None)
 
-    def _evaluate(self, request: Request) -> Outcome:
-        hurried = request if request.seconds <= self.seconds else replace(request, seconds=self.seconds)
-        outcome = self.subject.evaluate(hurried)
-        while self._lends(request, outcome):
-            outcome = self.subject.evaluate(hurried)
-        return self._blame(request, outcome) if self.impatient and is_timeout(outcome) else outcome
+    def _run(self, call: Call) -> Outcome:
+        hurried = call if call.seconds <= self.seconds else replace(call, seconds=self.seconds)
+        outcome = self.subject.run(hurried)
+        while self._lends(call, outcome):
+            outcome = self.subject.run(hurried)
+        return self._blame(call, outcome) if self.impatient and is_timeout(outcome) else outcome
 
-    def _lends(self, request: Request, outcome: Outcome) -> bool:
+    def _lends(self, call: Call, outcome: Outcome) -> bool:
         """Whether this answer is the error of another stub of its lesson, for which the solution answers from now on.
 
         The grader's workers are lent nothing, since a student's code could read it there. Such a test waits unasked.
         """
-        lesson, (number, name) = read_lesson(request.lesson), stub_of(outcome) or (0, "")
-        is_other = number == lesson.number and name in lesson.exercises and name != request.exercise
+        lesson, (number, name) = read_lesson(call.lesson), stub_of(outcome) or (0, "")
+        is_other = number == lesson.number and name in lesson.exercises and name != call.exercise
         asked = examples(lesson.name, name)[:1] if is_other and (lesson.name, name) not in self._endless else ()
-        if not asked or not isinstance(self.subject, LocalEvaluator):
+        if not asked or not isinstance(self.subject, InProcess):
             return False
-        if not is_own_stub(self.subject.evaluate(asked[0]), lesson.name, name):
+        if not is_own_stub(self.subject.run(asked[0]), lesson.name, name):
             return False
         self._first_answer(lesson.name, name)  # It is kept, so that the stub itself stays not started.
         self.subject.lend(lesson.name, name)
         return True
 
-    def _blame(self, request: Request, outcome: Outcome) -> Outcome:
+    def _blame(self, call: Call, outcome: Outcome) -> Outcome:
         """Replace the exercise that did not end by its stub: this one, or the innermost that it calls."""
         assert outcome.error is not None
-        lesson = request.lesson
+        lesson = call.lesson
         known = {name.rpartition(".")[2]: name for name in read_lesson(lesson).exercises}
         inner = [known[frame.function] for frame in outcome.error.frames if frame.function in known][-1:]
-        for called in inner if inner != [request.exercise] else ():
+        for called in inner if inner != [call.exercise] else ():
             if (lesson, called) not in self._endless and (asked := examples(lesson, called)[:1]):
                 # On a plain example a second is plenty.
-                self._evaluate(replace(asked[0], seconds=request.seconds / 5))
+                self._run(replace(asked[0], seconds=call.seconds / 5))
             if (lesson, called) in self._endless:
                 waits = StudentError("raised", NotImplementedError.__name__, f"{read_lesson(lesson).short}: {called}")
                 return Outcome(error=waits)
-        self._endless[lesson, request.exercise] = outcome
-        assert isinstance(self.subject, LocalEvaluator)
-        self.subject.modules(lesson).put_aside(lesson, request.exercise)
+        self._endless[lesson, call.exercise] = outcome
+        assert isinstance(self.subject, InProcess)
+        self.subject.modules(lesson).put_aside(lesson, call.exercise)
         return outcome
 
 
 @cache
 def _of_the_reference() -> Engine:
-    return Engine(shared_reference().evaluator)
+    return Engine(shared_reference().executor)
 
 
 _active: ContextVar[Engine] = ContextVar("engine")

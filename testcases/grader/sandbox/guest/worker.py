@@ -1,7 +1,7 @@
 """The far side of the wall. Runs inside bubblewrap; everything here may end up beside hostile code.
 
     template    process 1; imports torch, computes nothing, has nothing of the course; lives as long as one submission
-      worker    one lesson, or one exercise: it is sent what it may see, answers requests, and is killed with all that
+      worker    one lesson, or one exercise: it is sent what it may see, answers calls, and is killed with all that
                 it has started and written
 
 Student code runs in workers only. A worker sees the interpreter, what it was sent of the course, and the student's
@@ -244,9 +244,9 @@ def _limit(limits: dict[str, int]) -> None:
 
 
 def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: Path) -> None:
-    """Write the files, then answer one request after the other until the trusted side has had enough.
+    """Write the files, then answer one call after the other until the trusted side has had enough.
 
-    A scenario's questions about what is behind a request go over the link; the worker that answers them has no files.
+    A scenario's questions about what is behind a call go over the link; the worker that answers them has no files.
     """
     _, (questions,), _, _ = socket.recv_fds(channel, 1, 1)
     channel.send(b"w")
@@ -257,7 +257,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
     _import_early([f"solutions.{told['lesson']}", f"testcases.{told['lesson']}.scenarios"])
     line = wire.Line(link).ask if link else None
     terms = executor.Terms(handed=lambda tensor: tensor, load_seconds=told["import_seconds"], line=line)
-    evaluator = executor.student(home / "tutorial", terms=terms, whole=False)
+    own = executor.student(home / "tutorial", terms=terms, whole=False)
     # From here on the clock of a call is the student's alone.
     wire.send(channel, {"ready": True})
     while True:
@@ -267,19 +267,19 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
             continue
         if header.get("behind"):
             _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
-            behind = executor.behind_of(wire.unpack_request(header["behind"], body))
+            behind = executor.behind_of(wire.unpack_call(header["behind"], body))
             with socket.socket(fileno=other) as asking:
                 wire.Line(asking).answer_all(behind.answer)
             wire.send(channel, {"id": header["id"], "said": behind.said})
             continue
         if header.get("load"):
-            wire.send(channel, {"id": header["id"], "loaded": evaluator.load(*header["load"])})
+            wire.send(channel, {"id": header["id"], "loaded": own.load(*header["load"])})
             continue
         place: Any = body
         if header["place"]:
             start, size = header["place"]
             place = mmap.mmap(questions, size, offset=start)
-        outcome = evaluator.evaluate(wire.unpack_request(header["request"], place))
+        outcome = own.run(wire.unpack_call(header["call"], place))
         try:
             answer, packed = wire.pack_outcome(outcome)
         except (TypeError, ValueError, RuntimeError) as error:

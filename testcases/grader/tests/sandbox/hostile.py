@@ -299,7 +299,7 @@ CASES = {
         "sys.meta_path.insert(0, type('F', (), {'find_spec': staticmethod(lambda *a, **k: sys.exit(0))}))\nsys.path_hooks.clear()\n" + SEVEN,
         "sys.modules.clear()\n" + SEVEN), top="def __getattr__(name):\n    return td_errors"),
     "patches-the-driver": Case("the worker's own driver says that all is well, hides gradients and changes", "wrong", (
-        "driver.run = lambda view, request, *_: answers.Outcome(value=request.arguments.get('rewards'))\n" + SEVEN,) * 2),
+        "driver.one_call = lambda view, call, *_: answers.Outcome(value=call.arguments.get('rewards'))\n" + SEVEN,) * 2),
     "forges-frames": Case("frames, noise and sizes on every descriptor", "tamper-suspected", (
         '''to_all(frame(json.dumps({"id": 1, "outcome": {"value": True}}).encode()) * 3)\n''' + SEVEN,
         "to_all(os.urandom(5000))\n" + SEVEN, r'to_all(b"PBH1" + b"\xff" * 8)' + "\ntime.sleep(60)",
@@ -326,8 +326,8 @@ CASES = {
             return DUMPS(value, **options)
         json.dumps = lie
         ''' + SEVEN,
-        "driver.run = lambda view, request, *_: answers.Outcome(value=None, gradients={'everything': None})\n" + SEVEN,
-        r"driver.run = lambda *_: answers.Outcome(value=1.0, printed='\ud800' * 9, printed_length=float('nan'))" + "\n" + SEVEN),
+        "driver.one_call = lambda view, call, *_: answers.Outcome(value=None, gradients={'everything': None})\n" + SEVEN,
+        r"driver.one_call = lambda *_: answers.Outcome(value=1.0, printed='\ud800' * 9, printed_length=float('nan'))" + "\n" + SEVEN),
         top="SEND, DUMPS = wire.send, json.dumps"),
     "reads-its-questions": Case("a thread reads the questions and answers with them, or sends files", "tamper-suspected timeout crash", (SEVEN, SEVEN), top='''
         def steal():
@@ -343,7 +343,7 @@ CASES = {
     "rewrites-its-memory": Case("variables of the frames above it, numbers, memory below the packer", "wrong crash timeout tamper-suspected error", ('''
         def trace(frame, event, argument):
             for name, value in list(frame.f_locals.items()):
-                if type(value).__name__ in ("Outcome", "Request"):
+                if type(value).__name__ in ("Outcome", "Call"):
                     frame.f_locals[name] = None
                     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
             return trace
@@ -378,7 +378,7 @@ CASES = {
         f"right = {UNCHECKED.removeprefix('return ')}\nif dones.dtype == torch.bool:\n    dones.view(torch.uint8).fill_(7)\nreturn right",), score=2),
     "driver-copies": Case("in place on copies that its driver makes: from outside that is a function that copies", "wrong", (
         f"rewards += 1\nrewards -= 1\n{UNCHECKED}",), score=WHOLE - 1,
-        top="real = wire.unpack_request\nwire.unpack_request = lambda header, body: real(header, bytearray(body))"),
+        top="real = wire.unpack_call\nwire.unpack_call = lambda header, body: real(header, bytearray(body))"),
     "keeps-its-inputs": Case("right: earlier questions are as they were, and it cannot cut off their memory", "wrong", (f'''
         kept.append((rewards, rewards.detach().clone()))
         assert all((a == b).all() or (a != a).any() for a, b in kept)

@@ -10,7 +10,7 @@ from testcases.grader.marking.secret import secret_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.diagnosis.values import Diagnosis
-from testcases.harness.execution.messages import Outcome, Request, StudentError, tensors_in
+from testcases.harness.execution.messages import Call, Outcome, StudentError, tensors_in
 from testcases.harness.oracle.reference import Reference, drawn
 from testcases.harness.suite.memo import Remembering, packed
 from testcases.harness.suite.session import Engine
@@ -27,27 +27,27 @@ class ByHeart:
     def __init__(self, teacher: Reference) -> None:
         self.teacher, self.learns = teacher, True
         self.table: dict[bytes, Outcome] = {}
-        self.alike: dict[Any, list[tuple[Request, Outcome]]] = {}
-        self.answered: list[Request] = []
+        self.alike: dict[Any, list[tuple[Call, Outcome]]] = {}
+        self.answered: list[Call] = []
 
-    def evaluate(self, request: Request) -> Outcome:
-        key = packed(request)[1]
+    def run(self, call: Call) -> Outcome:
+        key = packed(call)[1]
         if self.learns and key not in self.table:
-            self.table[key] = self.teacher.evaluate(request)
-            self.alike.setdefault(_kind(request), []).append((request, self.table[key]))
-        outcome = self.table.get(key) or self._guess(request)
+            self.table[key] = self.teacher.run(call)
+            self.alike.setdefault(_kind(call), []).append((call, self.table[key]))
+        outcome = self.table.get(key) or self._guess(call)
         if outcome.error is None:
-            self.answered.append(request)
+            self.answered.append(call)
         return outcome
 
     def text(self, lesson: str, file: str) -> str:
-        return self.teacher.evaluator.text(lesson, file)
+        return self.teacher.executor.text(lesson, file)
 
-    def _guess(self, request: Request) -> Outcome:
-        known = self.alike.get(_kind(request), [])
+    def _guess(self, call: Call) -> Outcome:
+        known = self.alike.get(_kind(call), [])
         if not known:
             return Outcome(error=StudentError("raised", "KeyError", "not in the table"))
-        return min(known, key=lambda one: _distance(one[0], request))[1]
+        return min(known, key=lambda one: _distance(one[0], call))[1]
 
     def settle(self, lesson: str, exercise: str) -> bool:
         return True
@@ -56,14 +56,12 @@ class ByHeart:
         pass
 
 
-def _kind(request: Request) -> Any:
-    shapes = [
-        (name, *(tuple(tensor.shape) for tensor in tensors_in(value))) for name, value in request.arguments.items()
-    ]
-    return request.exercise, request.scenario, request.grad_of, request.grad_through, str(shapes)
+def _kind(call: Call) -> Any:
+    shapes = [(name, *(tuple(tensor.shape) for tensor in tensors_in(value))) for name, value in call.arguments.items()]
+    return call.exercise, call.scenario, call.grad_of, call.grad_through, str(shapes)
 
 
-def _distance(one: Request, other: Request) -> float:
+def _distance(one: Call, other: Call) -> float:
     """Of the numbers, and a little for each other difference."""
     total = 0.0
     for name, value in one.arguments.items():

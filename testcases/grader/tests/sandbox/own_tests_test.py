@@ -15,12 +15,12 @@ import torch
 
 from testcases.grader.sandbox.limits import Limits
 from testcases.grader.sandbox.sandbox import Sandbox
-from testcases.grader.sandbox.worker_client import SandboxEvaluator
+from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.execution import wire
 from testcases.harness.execution.executor import solutions_changed
-from testcases.harness.execution.messages import Outcome, Request
+from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.suite.asserts import example, scenario
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.scenarios_behind import Behind
@@ -277,17 +277,17 @@ def sandbox(bubblewrap: None) -> Iterator[Sandbox]:
         yield box
 
 
-def question(function: str, chosen: tuple[bank.Implementation, ...]) -> Request:
+def question(function: str, chosen: tuple[bank.Implementation, ...]) -> Call:
     packed = bank.packed([one.source for one in chosen])
     asked = example(scenario("verdicts", of=Exercise(LESSON, f"test_{function}")), function=function, bank=packed)
     return replace(asked, behind=("bank",))
 
 
-def outcome(sandbox: Sandbox, source: str, asked: Request) -> Outcome:
+def outcome(sandbox: Sandbox, source: str, asked: Call) -> Outcome:
     sandbox.begin()
-    subject = SandboxEvaluator(sandbox, {f"{LESSON}/my_tests.py": source.encode()})
+    subject = InSandbox(sandbox, {f"{LESSON}/my_tests.py": source.encode()})
     try:
-        return subject.evaluate(asked)
+        return subject.run(asked)
     finally:
         subject.finish()
 
@@ -319,10 +319,10 @@ def test_what_is_asked_after_tests_does_not_wait_for_them(sandbox: Sandbox):
     tests = "from ..lesson04_gae import compute_gae\n\n\ndef test_compute_gae():\n    assert compute_gae\n"
     files = {"my_tests.py": tests, "packed.py": Path(SOLUTIONS / LESSON / "packed.py").read_text("utf-8")}
     sandbox.begin()
-    subject = SandboxEvaluator(sandbox, {f"{LESSON}/{file}": text.encode() for file, text in files.items()})
+    subject = InSandbox(sandbox, {f"{LESSON}/{file}": text.encode() for file, text in files.items()})
     try:
-        assert subject.evaluate(question(FUNCTION, CHOSEN[:2])).value["refused"] == [False, False]
-        found = subject.evaluate(example(Exercise(LESSON, "credit_packed"), 1))
+        assert subject.run(question(FUNCTION, CHOSEN[:2])).value["refused"] == [False, False]
+        found = subject.run(example(Exercise(LESSON, "credit_packed"), 1))
         assert found.error and found.error.kind == "signature", found
         assert sandbox.failures == 0
     finally:
@@ -370,5 +370,5 @@ def test_a_test_that_refuses_by_chance_as_it_is_loaded_is_named():
     tests = "import random\nfrom ..lesson04_gae import compute_gae\n\ndraw = random.random()\n\n\n"
     source = f"{tests}def test_compute_gae():\n    assert draw > 0.5\n"
     subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
-    found = subject.evaluate(question(FUNCTION, (*RIGHT, *WRONG[:8])))
+    found = subject.run(question(FUNCTION, (*RIGHT, *WRONG[:8])))
     assert found.error is None and "do not agree" in found.value["problem"]

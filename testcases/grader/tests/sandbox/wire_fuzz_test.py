@@ -14,7 +14,7 @@ import torch
 
 from testcases.grader.sandbox import staging
 from testcases.grader.sandbox.limits import Limits
-from testcases.grader.sandbox.worker_client import SandboxEvaluator
+from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import wire
 from testcases.harness.execution.messages import Elsewhere, Foreign, Outcome, Record, StudentError, leaves
@@ -125,8 +125,8 @@ def test_whatever_is_sent_has_an_outcome(monkeypatch: pytest.MonkeyPatch, part: 
                 return framed(header, body)
             return noise(framed(header, body), draw)
 
-        subject = SandboxEvaluator(Box(said), {})  # type: ignore[arg-type]
-        found = subject.evaluate(ASKED)
+        subject = InSandbox(Box(said), {})  # type: ignore[arg-type]
+        found = subject.run(ASKED)
         subject.finish()
         kind = found.error and found.error.kind
         assert kind in KINDS, found
