@@ -32,11 +32,16 @@ release = _stamp()
 extensions = ["myst_nb", "sphinx.ext.githubpages", "sphinx.ext.mathjax", "sphinx_copybutton", "book.extension"]
 root_doc = "README"
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
-include_patterns = ["*.md", "tutorial/**.md", "notebooks/*.md", "notebooks/*.ipynb", "testcases/grader/schema.md"]
+include_patterns = ["README.md", "tutorial/**.md", "notebooks/*.md", "notebooks/*.ipynb", "testcases/grader/schema.md"]
 include_patterns += ["testcases/conformance/README.md"]
 include_patterns += ["book/pages/*.md", "book/playgrounds/*.md", "book/made/*.md"]
 exclude_patterns = [".*", "**/.*", "**/__pycache__", "runs", "solutions", "tiny_models"]  # none of these is walked
-exclude_patterns += ["testcases/[!cg]*", "testcases/grader/[!s]*", "testcases/conformance/[!R]*"]
+exclude_patterns += [
+    "book/pages/editors.md",
+    "testcases/[!cg]*",
+    "testcases/grader/[!s]*",
+    "testcases/conformance/[!R]*",
+]
 
 nb_execution_mode = "off"
 nb_merge_streams = True

@@ -53,9 +53,9 @@ def write_recorded(app: Sphinx) -> None:
 
 
 def add_contents(app: Sphinx, docname: str, source: list[str]) -> None:
-    """The table of contents stands in a file of its own, since README.md is read on code hosts as well."""
+    """The first page of the book is not README.md, which speaks to people who have the files before them."""
     if docname == app.config.root_doc:
-        source[0] += (HERE / "contents.md").read_text("utf-8")
+        source[0] = "\n".join((HERE / name).read_text("utf-8") for name in ("welcome.md", "contents.md"))
 
 
 def fold_cells(app: Sphinx, docname: str, source: list[str]) -> None:

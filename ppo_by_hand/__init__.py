@@ -13,7 +13,7 @@ _HERE = Path(__file__).parent
 if not (_HERE / "lesson01_masked_sequences").is_dir():
     __path__.append(str(_HERE.parent / "solutions"))
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "tutorial/lesson11_scaling/configs"
 """Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""
 

@@ -25,7 +25,8 @@ def drawn() -> Iterator[tuple[Path, str]]:
     for module, folder in TEXTS.items():
         if (here / f"{module}.py").is_file():
             for name, draw in importlib.import_module(f"book.figures.{module}").FIGURES.items():
-                yield folder / f"{name}.svg", as_svg(*draw())
+                figure = draw()
+                yield folder / f"{name}.svg", figure if isinstance(figure, str) else as_svg(*figure)
 
 
 def same(svg: str, other: str) -> bool:
