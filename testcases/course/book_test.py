@@ -74,7 +74,8 @@ FAULTY = """async () => {
 }"""
 """What is wrong with an open page."""
 TEXTS = {
-    "README.md": "# Course\n\nA [heading](tutorial/lesson04_gae/README.md#renamed) that was renamed.\n",
+    "README.md": "# The first page is book/welcome.md instead\n",
+    "tutorial/README.md": "# Course\n\nA [heading](lesson04_gae/README.md#renamed) that was renamed.\n",
     "tutorial/lesson04_gae/README.md": """# Lesson
 
 A [link](../nowhere.md) that leads nowhere, and [a heading](#nothing) that is not there.
@@ -106,7 +107,7 @@ def test_what_is_broken_is_named_by_the_build_with_its_line_or_by_the_test_of_al
     for line, reason in ((3, "../nowhere.md"), (3, "nothing"), (5, "figure.svg"), (7, "unheardof")):
         said = [warning for warning in built.stderr.splitlines() if f"lesson04_gae/README.md:{line}: " in warning]
         assert any(reason in warning for warning in said), f"line {line}, {reason}:\n{built.stderr}"
-    assert re.search(r"source/README.md:3: WARNING: .*'renamed'", built.stderr)
+    assert re.search(r"source/tutorial/README.md:3: WARNING: .*'renamed'", built.stderr)
     page.goto((tmp_path / "out" / "tutorial/lesson04_gae/README.html").as_uri())
     found = page.evaluate(FAULTY)
     for fault in (
