@@ -16,7 +16,7 @@ import pytest
 from testcases.harness.oracle.mutations import WrongAnswer, wrong_answers
 
 FILE = Path(__file__).with_suffix(".json")
-TEST = "testcases/course/suites_test.py::test_a_suite_rejects_and_names_the_wrong_answer"
+TEST = "testcases/course/suites_test.py::test_a_suite_rejects_the_wrong_answer"
 QUICK = 0.1
 
 

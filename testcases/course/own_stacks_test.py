@@ -11,7 +11,7 @@ import pytest
 from testcases.course.students import reference, solved_folder
 from testcases.harness.catalog.lessons import END, REGION, SOLUTIONS, lesson_names, regions
 from testcases.harness.execution import executor
-from testcases.harness.oracle.mutations import Change, NamedChange, right_answers, wrong_answers
+from testcases.harness.oracle.mutations import NamedChange, right_answers, wrong_answers
 from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
 
@@ -26,7 +26,6 @@ def changed(folder: Path, lesson: str, changes: Sequence[NamedChange]) -> None:
         for region in sorted(regions(path), key=lambda one: -one.first):
             chosen = [one.change for one in changes if one.exercise == region.exercise]
             for change in chosen:
-                assert isinstance(change, Change)
                 text = textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
                 indent = lines[region.first].partition(REGION)[0]
                 lines[region.first + 1 : region.last] = textwrap.indent(change.apply(text), indent).splitlines()

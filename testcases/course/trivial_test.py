@@ -11,7 +11,7 @@ from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.catalog.points import entries
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.messages import Call
-from testcases.harness.oracle.mutations import NamedChange, RightAnswer, instead
+from testcases.harness.oracle.mutations import NamedChange, instead
 from testcases.harness.oracle.reference import examples, with_change
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.runner import cases_of
@@ -31,7 +31,7 @@ def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
         lines += ["return torch.zeros(())", f"return torch.zeros_like({given[0]})"]
         lines += [f"return {name}" for name in given]
     for line in lines:
-        yield RightAnswer(exercise, line, "", "", instead(f"import torch\n{line}"))
+        yield NamedChange(exercise, line, "", "", instead(f"import torch\n{line}"))
 
 
 @pytest.mark.slow
@@ -78,5 +78,5 @@ return "healthy" if found == "critic_frozen" else found
     ids=["healthy", "one-fault", "seven-of-eight"],
 )
 def test_a_name_earns_its_points_beside_another_one(body: str, points: int):
-    answer = RightAnswer("diagnose", body, "", "", instead(body))
+    answer = NamedChange("diagnose", body, "", "", instead(body))
     assert sum(points_of("lesson10_bug_hunt", answer).values()) == points

@@ -12,10 +12,6 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
         " / temperature", "", "chosen - scaled.logsumexp(dim=-1)", "(chosen - scaled.logsumexp(dim=-1)) / temperature"
     )
     """log-probabilities are divided by temperature: they no longer sum to 1; divide the logits, then normalize"""
-    logits_times_temperature = edit("/ temperature", "* temperature")
-    """logits are multiplied by temperature; a high temperature flattens: divide"""
-    temperature_on_the_chosen_logit_only = edit("scaled.logsumexp", "_at_least_float32(logits).logsumexp")
-    """temperature divides the chosen logit but not those in the logsumexp: both need the same logits"""
     logit_not_normalized = edit(" - scaled.logsumexp(dim=-1)", "")
     """the logit itself is returned: without subtracting the logsumexp it is no log-probability"""
     probability_without_the_log = edit("chosen - scaled.logsumexp(dim=-1)", "(chosen - scaled.logsumexp(dim=-1)).exp()")
@@ -28,12 +24,6 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
     """the most likely token is scored, not the one in tokens: the policy sampled, it was not greedy"""
     shifted_too_early = first("logits, tokens = logits[:, :-1], tokens[:, 1:]")
     """the shift is made here: these logits stand at the token's own place, response_log_probs shifts"""
-    last_size_not_squeezed = edit(".squeeze(-1)", "", "(dim=-1", "(dim=-1, keepdim=True")
-    """gather keeps the vocabulary as a size of 1: squeeze it away"""
-    summed_over_the_tokens = edit(
-        "chosen - scaled.logsumexp(dim=-1)", "(chosen - scaled.logsumexp(dim=-1)).sum(dim=-1)"
-    )
-    """the response is summed up: each token keeps its own log-probability"""
     log_of_a_softmax = edit("scaled.gather", "scaled.softmax(dim=-1).log().gather", " - scaled.logsumexp(dim=-1)", "")
     """the log is taken of a softmax that is rounded to 0: -inf where -1000 is right; use logsumexp"""
     small_number_inside_the_log = edit(
@@ -47,36 +37,17 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
         "",
     )
     """bfloat16 stays bfloat16: two digits are too few for a ratio near 1; compute in float32"""
-    cast_to_float32_too_late = edit(
-        "_at_least_float32(logits) / temperature", "_at_least_float32(logits / temperature)"
-    )
-    """the cast to float32 comes after the division: the digits are lost already; cast first"""
     float64_cut_down = edit("_at_least_float32(logits)", "logits.float()")
     """float64 is converted to float32: only bfloat16 and float16 are converted"""
-    scored_without_gradient = first("logits = logits.detach()")
-    """no gradient flows: the policy learns through exactly this log-probability"""
 
 
 class ResponseLogProbs(Wrong, of="response_log_probs"):
     logits_not_shifted = edit("prompt_length - 1 : -1", "prompt_length:")
     """not shifted: logits[:, i] predict the token at i + 1, so the token at P is scored at P - 1"""
-    logits_held_against_the_token_before = edit(
-        "prompt_length - 1 : -1",
-        "prompt_length:",
-        "input_ids[:, prompt_length:]",
-        "input_ids[:, prompt_length - 1 : -1]",
-    )
-    """shifted the wrong way: logits[:, i] are held against the token at i - 1, which the model has read"""
-    rolled_and_cut_at_p = instead(
-        "return gather_log_probs(logits, input_ids.roll(-1, dims=1), temperature)[:, prompt_length:]"
-    )
-    """after the shift the response begins at P - 1, not at P: the first token is lost and the end wraps round"""
     first_response_token_lost = instead(
         "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length:]"
     )
     """after the shift the response begins at P - 1, not at P: the first response token is lost"""
-    last_response_token_lost = edit(": -1]", ": -2]", "th:]", "th:-1]")
-    """the last response token is lost; only its logits score nothing"""
     prompt_scored_too = first("prompt_length = 1")
     """the tokens of the prompt are scored as well: the policy did not write them"""
     one_token_too_early = instead(
@@ -86,14 +57,10 @@ class ResponseLogProbs(Wrong, of="response_log_probs"):
     """one token too early: the last prompt token is scored, and the last response token is not"""
     temperature_not_passed_on = edit(", temperature", "")
     """temperature is not passed on: the ratio to the sampling policy is then not 1 at the start"""
-    temperature_applied_twice = edit(": -1]", ": -1] / temperature")
-    """temperature is applied twice: here and again in gather_log_probs"""
     computed_first_cut_later = instead(
         "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length - 1 :]"
     )
     """all positions are computed, then sliced: NaN logits of padding reach the gradient; slice the logits first"""
-    response_scored_without_gradient = first("logits = logits.detach()")
-    """no gradient flows: the policy learns through exactly these numbers"""
 
 
 class TokenEntropy(Wrong, of="token_entropy"):
@@ -112,17 +79,6 @@ class TokenEntropy(Wrong, of="token_entropy"):
         "return torch.distributions.Categorical(logits=_at_least_float32(logits) / temperature).entropy()"
     )
     """Categorical puts the lowest float in place of -inf: weighted by more than 1 its gradient overflows to NaN"""
-    entropy_with_the_wrong_sign = edit("-(probs", "(probs")
-    """the sign is missing: sum p log p is negative, entropy is not"""
-    entropy_without_temperature = first("temperature = 1.0")
-    """temperature is ignored: it divides the logits here as well"""
-    entropy_divided_by_temperature = edit(
-        "log_probs = (",
-        "temperature, divisor = 1.0, temperature\nlog_probs = (",
-        "sum(dim=-1)",
-        "sum(dim=-1) / divisor",
-    )
-    """the entropy is divided by temperature, and not the logits"""
     entropy_of_divided_log_probs = edit(
         "(_at_least_float32(logits) / temperature).log_softmax(dim=-1)",
         "_at_least_float32(logits).log_softmax(dim=-1) / temperature",
@@ -130,43 +86,23 @@ class TokenEntropy(Wrong, of="token_entropy"):
         "log_probs.exp()",
     )
     """the log-probabilities are divided by temperature: their exp no longer adds up to 1; divide the logits"""
-    entropy_of_logits_times_temperature = first("temperature = 1 / temperature")
-    """logits are multiplied by temperature; divide them"""
     mean_over_the_vocabulary = edit("sum(dim=-1)", "mean(dim=-1)")
     """the mean over the vocabulary is taken; the probabilities are the weights: sum"""
     entropy_in_bits = edit("return", "import math\nreturn", "sum(dim=-1)", "sum(dim=-1) / math.log(2)")
     """log to the base 2 gives bits; this course uses nats, the natural log"""
-    entropy_scaled_to_one = edit(
-        "return", "import math\nreturn", "sum(dim=-1)", "sum(dim=-1) / math.log(logits.shape[-1])"
-    )
-    """divided by log V: the scale is nats, between 0 and log V, not 0 to 1"""
     log_probs_not_weighted = edit("probs * ", "")
     """the probabilities are left out: -log p[v] has to be weighted by p[v]"""
-    only_the_most_likely_token = instead(
-        "return -(_at_least_float32(logits) / temperature).log_softmax(dim=-1).amax(dim=-1)"
-    )
-    """only the most likely token is used; entropy is the mean of -log p over all tokens"""
     logits_taken_for_log_probs = edit(".log_softmax(dim=-1)", "")
     """logits stand in for log-probabilities: subtract the logsumexp first, a shift must change nothing"""
     small_number_inside_the_log_of_entropy = edit("probs * log_probs", "probs * (probs + 1e-8).log()")
     """a small number inside the log makes every answer a little wrong"""
     entropy_over_time = first("logits = logits.transpose(1, 2)")
     """the softmax runs over positions; it belongs to the vocabulary, the last dimension"""
-    entropy_averaged_over_tokens = edit("sum(dim=-1)", "sum(dim=-1).mean()")
-    """averaged over all tokens: one number for each position is due"""
     probabilities_detached = edit("probs *", "probs.detach() *")
     """the probabilities are detached: what is left has the gradient 0, so the bonus does nothing"""
-    entropy_without_gradient = first("logits = logits.detach()")
-    """no gradient flows: an entropy bonus has to reach the logits"""
-    entropy_in_bfloat16 = edit(
-        "log_probs = (_at_least_float32(logits)", "log_probs = (logits", "_at_least_float32(logits)", "logits"
-    )
-    """bfloat16 stays bfloat16: compute in float32"""
 
 
 class MaskedMean(Wrong, of="masked_mean"):
-    padding_averaged_too = edit("[mask]", "")
-    """the padding is averaged as well: the mask is never used"""
     divided_by_every_column = edit("values[mask]", "values.masked_fill(~mask, 0.0)")
     """the sum is divided by all columns: the mean shrinks with the padding; divide by the real tokens"""
     mean_of_row_means = instead(
@@ -174,22 +110,16 @@ class MaskedMean(Wrong, of="masked_mean"):
         "return rows[mask.any(dim=1)].mean()"
     )
     """the mean of row means: a token of a short response then counts more than one of a long response"""
-    one_mean_for_each_row = instead("return values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)")
-    """one mean for each row: the answer is one number for the batch"""
     divided_by_the_rows = edit("mean()", "sum() / len(values)")
     """the sum is divided by the rows, so long responses weigh more"""
     sum_for_mean = edit("mean()", "sum()")
     """the sum is not divided by the number of real tokens"""
     multiplied_by_the_mask = instead("return (values * mask).sum() / mask.sum()")
     """multiplied by the mask: 0 * NaN is NaN, so padding still enters; select with values[mask]"""
-    mean_of_the_padding = edit("[mask]", "[~mask]")
-    """True is taken for padding; True is a real token"""
     zeros_taken_for_padding = instead("kept = values.masked_fill(~mask, 0.0)\nreturn kept.sum() / (kept != 0).sum()")
     """zeros are taken for padding, not the mask: a real value may be 0"""
     small_number_in_the_count = edit("mean()", "sum() / (mask.sum() + 1e-6)")
     """a small number is added to the count: the answer is a little off; an empty mask is an error instead"""
-    mean_without_gradient = edit("mean()", "mean().detach()")
-    """no gradient flows: losses are made with this mean"""
     padding_overwritten = first("values.masked_fill_(~mask, 0.0)")
     """the padding of the caller's tensor is overwritten: masked_fill, not masked_fill_"""
 
@@ -197,10 +127,6 @@ class MaskedMean(Wrong, of="masked_mean"):
 class MaskedWhiten(Wrong, of="masked_whiten"):
     shift_mean_inverted = edit("not shift_mean", "shift_mean", read=WRONG)
     """the flag is inverted: shift_mean=True has to center, and the mean is added back only if it is False"""
-    mean_always_removed = first("shift_mean = True")
-    """shift_mean is ignored: the mean is always removed"""
-    mean_always_kept = first("shift_mean = False")
-    """shift_mean is ignored: the mean is always added back"""
     mean_scaled_too = edit("whitened + mean", "real * torch.rsqrt(variance + 1e-8)")
     """shift_mean=False leaves the mean in before the division: it is scaled too; center, divide, add the mean"""
     biased_variance = edit("max(real.numel() - 1, 1)", "real.numel()")
@@ -238,8 +164,6 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     """the small number is added to the standard deviation; it belongs under the root, to the variance"""
     no_small_number = edit(" + 1e-8", "")
     """the small number is left out: equal values give 0 / 0 = NaN"""
-    small_number_as_a_floor = edit("variance + 1e-8", "variance.clamp(min=1e-8)")
-    """the small number is a floor, clamp(min=1e-8): it is added to the variance"""
     divided_by_the_variance = edit("* torch.rsqrt(variance + 1e-8)", "/ (variance + 1e-8)")
     """divided by the variance; divide by its square root"""
     centred_but_not_scaled = edit(" * torch.rsqrt(variance + 1e-8)", "")
@@ -254,14 +178,10 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
         "(real - mean).square().sum()", "(real.square().mean() - mean.square()).clamp(min=0) * real.numel()"
     )
     """sum of squares minus squared mean loses all digits far from 0: subtract the mean before you square"""
-    padding_whitened_instead = first("mask = ~mask")
-    """True is taken for padding; True is a real token"""
     statistics_detached = edit(
         "real.mean()", "real.mean().detach()", "(real - mean).square()", "(real.detach() - mean).square()"
     )
     """mean and variance are detached: each number also moves them, and that belongs to the gradient"""
-    whitened_without_gradient = first("values = values.detach()")
-    """no gradient flows; the caller decides what is detached"""
     whitened_in_place = edit(
         "torch.zeros_like(values).masked_scatter(mask, whitened)",
         "values.copy_(torch.zeros_like(values).masked_scatter(mask, whitened))",
@@ -287,18 +207,12 @@ class FirstTrueIndex(Wrong, of="first_true_index"):
     """the last True is found, not the first"""
     every_false_counted = instead("return (~flags).sum(dim=1)")
     """every False is counted, those after the first True too"""
-    every_true_counted = instead("return flags.sum(dim=1)")
-    """the True flags are counted: how many there are, not where"""
     counted_from_one_column = edit("nothing_yet.sum(dim=1)", "(nothing_yet.sum(dim=1) + 1).clamp(max=flags.shape[1])")
     """one too many: columns are counted from 0"""
     column_before_the_first = edit("nothing_yet.sum(dim=1)", "nothing_yet.sum(dim=1) - 1")
     """one too few: this is the column before the first True, as for a last real token"""
     down_the_columns = first("flags = flags.T")
     """it looks down the columns: one answer for each row is due"""
-    index_with_a_size_of_one = edit("yet.sum(dim=1)", "yet.sum(dim=1, keepdim=True)")
-    """the answer is (B, 1): drop the size of 1"""
-    index_as_a_float = edit("yet.sum(dim=1)", "yet.sum(dim=1).double()")
-    """a float cannot index: the answer is int64"""
 
 
 class ResponseMask(Wrong, of="response_mask"):
@@ -331,8 +245,6 @@ class ResponseMask(Wrong, of="response_mask"):
     """stop tokens are stripped from the end: a response with more text after its first stop goes on"""
     rows_run_together = edit("stops.cumsum(dim=1)", "stops.flatten().cumsum(dim=0).view_as(stops)")
     """the rows are run together: a stop in one row ends the rows after it"""
-    mask_of_numbers = edit("stops_before == 0", "(stops_before == 0).long()")
-    """the mask is made of 0 and 1: numbers index, a mask has to be bool"""
 
 
 class TruncateAfterStop(Wrong, of="truncate_after_stop"):
@@ -346,32 +258,12 @@ class TruncateAfterStop(Wrong, of="truncate_after_stop"):
     """the stop token is repeated in place of the padding id"""
     truncated_in_place = edit("masked_fill(", "masked_fill_(")
     """the caller's tensor is overwritten; a new one is due"""
-    cut_after_the_last_stop = instead(
-        "stops = is_stop(responses, stop_token_ids)\n"
-        "after_the_last = stops.flip(1).cumsum(dim=1).flip(1) == 0\n"
-        "return responses.masked_fill(after_the_last & stops.any(dim=1, keepdim=True), pad_token_id)"
-    )
-    """it is truncated after the last stop token; the first one ends it"""
     cut_at_the_first_stop_id_only = first("stop_token_ids = stop_token_ids[:1]")
     """only the first of the stop ids is looked for; any of them ends it"""
-    one_token_kept_too_many = edit(
-        "~response_mask(responses, stop_token_ids)",
-        "torch.nn.functional.pad(~response_mask(responses, stop_token_ids)[:, :-1], (1, 0))",
-    )
-    """one token after the stop is kept"""
     pad_taken_for_a_stop = first("stop_token_ids = (*stop_token_ids, pad_token_id)")
     """the padding id is taken for a stop: only stop_token_ids end a response, it may be a normal token"""
     response_overwritten = edit("~", "")
     """the response is overwritten and the rest kept: fill where the mask is False"""
-    columns_cut_off = edit(
-        "pad_token_id)", "pad_token_id)[:, : response_mask(responses, stop_token_ids).sum(dim=1).max()]"
-    )
-    """columns are removed: the tensor keeps its size, other tensors of the batch must fit it"""
-    unfinished_rows_overwritten = edit(
-        "~response_mask(responses, stop_token_ids)",
-        "~response_mask(responses, stop_token_ids) | ~is_stop(responses, stop_token_ids).any(dim=1, keepdim=True)",
-    )
-    """a response that never stops is overwritten from its start: it has to stay as it is"""
 
 
 class PositionIds(Wrong, of="position_ids"):
@@ -385,20 +277,11 @@ class PositionIds(Wrong, of="position_ids"):
     """padding gets 1, as in some libraries; here padding gets 0"""
     last_position_repeated = edit(" * is_real", ".clamp(min=0)")
     """right padding repeats the last position; padding gets 0 on either side"""
-    one_beyond_on_right_padding = edit("- 1) * is_real", "- is_real)")
-    """right padding gets the number of real tokens, one beyond the last position; padding gets 0"""
     right_padding_assumed = edit("(is_real.cumsum(dim=1) - 1)", "torch.arange(attention_mask.shape[1])")
     """columns times mask: right for right padding only, a left-padded text is moved"""
-    left_padding_assumed = edit(
-        "is_real.cumsum(dim=1) - 1)",
-        "torch.arange(is_real.shape[1]) - (1 - is_real).sum(dim=1, keepdim=True)).clamp(min=0)",
-    )
-    """the number of padding tokens is subtracted from the column: right for left padding only"""
     columns_from_the_first_real_token = edit(
         "is_real.cumsum(dim=1) - 1", "torch.arange(is_real.shape[1]) - is_real.argmax(dim=1, keepdim=True)"
     )
     """counted in columns from the first real token: padding inside moves what follows"""
     counted_over_rows = edit("dim=1", "dim=0")
     """it counts down the batch, over rows; count along each row"""
-    positions_as_floats = edit(".long()", ".double()")
-    """a position is an index: int64, not a float"""

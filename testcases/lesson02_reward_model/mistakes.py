@@ -22,12 +22,6 @@ class LastTokenIndex(Wrong, of="last_token_index"):
     """one too far: converted with length instead of length - 1"""
     before_the_first_pad = instead("return attention_mask.long().argmin(dim=1) - 1")
     """the token before the first padding token: right only if all padding is on the right, -1 if there is none"""
-    the_longest_row_decides = first("attention_mask = attention_mask.bool().any(dim=0).expand_as(attention_mask)")
-    """one index for all rows: each row has its own length"""
-    index_kept_as_a_column = edit("flip(dims=[1]))", "flip(dims=[1])).unsqueeze(1)")
-    """the index has the shape (B, 1): return one number per row, (B,)"""
-    last_pad = first("attention_mask = ~attention_mask.bool()")
-    """the mask is read as a padding mask: True is a real token"""
 
 
 class Forward(Wrong, of="RewardModel.forward"):
@@ -50,27 +44,16 @@ class Forward(Wrong, of="RewardModel.forward"):
         "hidden.masked_fill(~attention_mask.unsqueeze(-1), 0.0).sum(dim=1) / attention_mask.sum(dim=1, keepdim=True)",
     )
     """averages over the real tokens: the score is read at the last one"""
-    sum_over_the_tokens = edit(
-        "[rows, last_token_index(attention_mask)]",
-        "",
-        "squeeze(-1)",
-        "squeeze(-1).masked_fill(~attention_mask, 0.0).sum(dim=1)",
-    )
-    """adds up the scores of all tokens: long texts then have an advantage"""
     read_at_the_number_of_tokens = edit("last_token_index(attention_mask)", "attention_mask.sum(dim=1) - 1")
     """indexes by the number of real tokens: with left padding that is a token in the middle"""
     padding_found_by_its_id = first("attention_mask = input_ids != 0", read=WRONG)
     """padding is found by its id (0 here): a text may end in that same token, as with pad == eos"""
     score_for_every_position = edit("[rows, last_token_index(attention_mask)]", "")
     """a score for every position, (B, L): return one per text"""
-    score_kept_as_a_column = edit(".squeeze(-1)", "")
-    """the head's last dimension is kept: (B, 1) instead of (B,)"""
     squeezed_to_a_number = edit("squeeze(-1)", "squeeze()")
     """squeeze() without a dimension: a batch of one row becomes a scalar; squeeze(-1) keeps the row"""
     score_squashed = edit("squeeze(-1)", "squeeze(-1).sigmoid()", read=PAIRWISE)
     """passed through a sigmoid: a score may be any number, the sigmoid belongs to the loss"""
-    head_without_its_bias = edit("self.head(", "(", ".squeeze(-1)", " @ self.head.weight[0]")
-    """the bias of the head is left out: call the head, which adds it"""
     backbone_detached = edit("hidden[", "hidden.detach()[")
     """the backbone is detached (detach or no_grad): backbone and head are trained together"""
 
@@ -94,24 +77,16 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
         "chosen - rejected", "chosen.unsqueeze(1) - rejected", "- margin", "- margin.unsqueeze(1)"
     )
     """each chosen response against each rejected one: they answer different prompts, compare row by row"""
-    margin_ignored = first("margin = None")
-    """the margin is ignored"""
     margin_added = edit("- margin", "+ margin")
     """the margin is added: it must make winning harder, so subtract it"""
     margin_outside_the_sigmoid = instead(
         "return (-logsigmoid(chosen - rejected) + (0.0 if margin is None else margin)).mean()"
     )
     """the margin is added to the loss: subtract it from the difference, inside the sigmoid"""
-    margins_averaged = edit("- margin", "- margin.mean()")
-    """one margin for all pairs, their mean: each pair has its own"""
     probability_without_logarithm = edit("-logsigmoid(difference)", "1 - difference.sigmoid()")
     """the probability of being wrong, without a logarithm: a confident mistake is hardly penalized"""
-    hinge_loss = edit("-logsigmoid(difference)", "(1 - difference).clamp(min=0)")
-    """a hinge loss, max(0, 1 - x): it is 0 beyond 1; Bradley-Terry gives -log sigmoid(x)"""
     squared_error_against_labels = instead("return ((chosen - 1).square() + rejected.square()).mean() / 2", read=WRONG)
     """squared errors against 1 and 0: comparisons say which text is better, not what a text is worth"""
-    rejected_detached = edit("- rejected", "- rejected.detach()")
-    """the rejected score is detached: the gradient must raise one score and lower the other"""
 
 
 class RankingLoss(Wrong, of="ranking_loss"):
@@ -127,12 +102,8 @@ class RankingLoss(Wrong, of="ranking_loss"):
     """each response is also compared with itself: of such a pair nothing is to be learned"""
     both_directions = edit("return", "better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
     """each pair is counted in both directions: that says that each is better than the other"""
-    all_k_times_k_pairs = edit("scores[:, better] - scores[:, worse]", "scores.unsqueeze(2) - scores.unsqueeze(1)")
-    """all K x K pairs, both directions and each with itself: count only i < j"""
     summed_over_the_pairs_of_a_prompt = edit(".mean()", ".sum(dim=1).mean()")
     """summed over the pairs of a prompt: divide by K (K - 1) / 2, or large K dominates"""
-    divided_by_k = edit(".mean()", ".sum(dim=1).mean() / scores.shape[1]")
-    """divided by K instead of the number of pairs, K (K - 1) / 2"""
     summed_over_the_prompts = edit(".mean()", ".mean(dim=1).sum()")
     """summed over the prompts: it is a mean over pairs and prompts"""
     sorted_by_score = first("scores = scores.sort(dim=1, descending=True).values")
@@ -144,8 +115,6 @@ class RankingLoss(Wrong, of="ranking_loss"):
         return torch.stack(losses).mean()
     """)
     """a softmax over the remaining responses, rank by rank (Plackett-Luce): here it is the mean over pairs"""
-    ranking_by_log_of_sigmoid = edit("logsigmoid(", "torch.log(torch.sigmoid(", "worse])", "worse]))", read=PAIRWISE)
-    """log(sigmoid(x)) is -infinity where sigmoid rounds to 0; use logsigmoid"""
 
 
 class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
@@ -167,30 +136,18 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
         "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))", "position == start.unsqueeze(1)"
     )
     """only the first token that differs: all up to the end are compared"""
-    only_the_last_position = edit(
-        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))", "position == end.unsqueeze(1) - 1"
-    )
-    """only the last position: this is the loss of whole texts, not of tokens"""
     each_token_counts_once = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.sum() / compared.sum()")
     """the mean over all tokens of the batch: each pair is averaged by itself, then the pairs"""
     summed_over_the_positions = edit(" / compared.sum(dim=1)", "")
     """summed over the positions of a pair: they are averaged"""
     divided_by_the_width = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.mean()")
     """divided by the width of the batch: divide by the number of positions that are compared"""
-    zeros_averaged_in = edit(" * compared", "", "(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.mean()")
-    """positions that are not compared have a difference of 0, and their log 2 is in the mean"""
     masked_after_the_loss = edit(".masked_fill(~compared, 0.0)", "")
     """the mask is multiplied in afterwards: 0 * NaN is NaN, so replace values before you compute"""
     one_span_for_the_batch = edit(
         "end.unsqueeze(1))", "end.unsqueeze(1))\ncompared = compared.any(dim=0).expand_as(compared)"
     )
     """one start and one end for the whole batch: each pair has its own"""
-    token_sides_swapped = edit("chosen_scores - rejected_scores", "rejected_scores - chosen_scores", read=PAIRWISE)
-    """chosen and rejected are swapped"""
-    loss_of_the_mean_scores = edit(
-        "-logsigmoid(difference) * compared", "difference", "(losses.sum(dim=1)", "-logsigmoid(losses.sum(dim=1)"
-    )
-    """the scores are averaged before they are compared: the loss is taken at each position"""
     pad_fixed_at_0 = first("pad_token_id = 0")
     """the padding token is assumed to be 0; pad_token_id is ignored"""
 
@@ -200,22 +157,14 @@ class PreferenceAccuracy(Wrong, of="preference_accuracy"):
     """a tie counts as right: a model that gives every text one score would be perfect"""
     ties_are_half_right = edit("float()", "float().add(0.5 * (chosen == rejected))")
     """a tie counts as half right: only a strictly higher score is right"""
-    share_of_mistakes = edit(">", "<")
-    """chosen and rejected are swapped: this is the fraction of mistakes"""
     positive_is_right = edit("rejected", "0")
     """checks for a positive score: only the difference of two scores has a meaning"""
     mean_scores_compared = edit("(chosen > rejected)", "(chosen.mean() > rejected.mean())")
     """compares the mean scores: each pair is right or wrong by itself"""
     number_of_right_pairs = edit("mean()", "sum()")
     """the number of right pairs: return their fraction"""
-    accuracy_in_per_cent = edit("return ", "return 100 * ")
-    """in per cent: return a fraction between 0 and 1"""
     mean_probability = edit("(chosen > rejected)", "(chosen - rejected).sigmoid().detach()")
     """the mean probability of the chosen response: a pair with a small difference would count about half"""
-    all_against_all = edit("chosen", "chosen.unsqueeze(1)")
-    """each chosen response against each rejected one: compare row by row, within one prompt"""
-    accuracy_as_a_python_number = edit("mean()", "mean().item()")
-    """a Python number: return a float32 tensor of shape (); .item() makes a GPU wait"""
 
 
 class Calibrate(Wrong, of="calibrate"):
@@ -237,24 +186,14 @@ class Calibrate(Wrong, of="calibrate"):
     """std == 0 misses equal scores: their computed standard deviation is often slightly above 0, compare the scores"""
     the_last_batch_decides = first("batches = list(batches)[-1:]")
     """each batch is calibrated in turn, so only the last one counts: put all rows together first"""
-    the_first_batch_decides = first("batches = list(batches)[:1]")
-    """only the first batch is used"""
-    only_shifted = edit("model.head.weight.div_(std)", "", ".div_(std)", "")
-    """the mean is subtracted, but nothing is scaled"""
-    only_scaled = edit(".sub_(mean)", "")
-    """the scores are scaled, but their mean is not moved to 0"""
     bias_not_divided = edit("sub_(mean).div_(std)", "sub_(mean)")
     """the bias is shifted but not divided: (w h + b - mean) / std divides every term"""
     divided_before_shifted = edit("sub_(mean).div_(std)", "div_(std).sub_(mean)")
     """first divided, then shifted: the mean is in the old units, subtract it before you divide"""
-    only_the_mean_divided = edit("sub_(mean).div_(std)", "sub_(mean / std)")
-    """b - mean / std divides the mean only: the old bias is divided as well, (b - mean) / std"""
     old_bias_lost = edit("sub_(mean).div_(std)", "copy_(-mean / std)")
     """the old bias is lost: it is part of the scores that were measured"""
     divided_by_the_variance = edit("std()", "var()")
     """divided by the variance: the standard deviation is its square root"""
-    multiplied_by_the_standard_deviation = edit("scores.std()", "1 / scores.std()")
-    """multiplied by the standard deviation instead of divided: it then becomes larger, not 1"""
     bias_forgotten = edit("model.head.bias.sub_(mean).div_(std)", "")
     """the weight is scaled, but the bias is unchanged"""
     head_replaced = edit(
@@ -275,8 +214,6 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     """never shuffled: the comparisons come in the order they were given"""
     one_order_for_all_epochs = edit("generator=order", "generator=order.manual_seed(config.seed)")
     """the same order in each epoch: shuffle in each, with one generator that is seeded once, before the first"""
-    seed_ignored = edit("config.seed", "0")
-    """another config.seed gives the same order: the generator of the order is seeded with it"""
     order_from_the_global_generator = edit("order = torch.Generator().", "torch.", ", generator=order", "")
     """the order comes from the global generator: draw from a torch.Generator seeded with config.seed"""
     last_batch_dropped = edit(
@@ -290,10 +227,6 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         "torch.randint(len(pairs.chosen_ids), pairs.chosen_ids.shape[:1], generator=order)",
     )
     """drawn with replacement: some comparisons come twice and others never"""
-    always_one_epoch = edit("config.epochs", "1")
-    """one epoch, whatever config.epochs says"""
-    batch_size_ignored = edit("config.batch_size", "len(pairs.chosen_ids)")
-    """config.batch_size is ignored: all comparisons in one step"""
     pairs_torn_apart = first("""
         other = torch.Generator().manual_seed(config.seed + 1)
         apart = pairs.rows(torch.randperm(len(pairs.chosen_ids), generator=other))
@@ -318,44 +251,17 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         "LambdaLR(optimizer, lambda k: 1 - k * config.epochs // len(batches) / config.epochs)",
     )
     """the learning rate decays once an epoch: it decays at every step"""
-    decay_starts_anew_each_epoch = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda k: 1 - k * config.epochs % len(batches) / len(batches))",
-    )
-    """the decay of the learning rate restarts in every epoch: it is one line over all epochs"""
     gradients_not_clipped = edit("config.max_grad_norm", "torch.inf")
     """gradients are not clipped: one unusual batch can change the model by too much"""
-    norm_fixed_at_1 = edit("config.max_grad_norm", "1.0")
-    """the norm is fixed at 1: config.max_grad_norm is ignored"""
     clipped_by_value = edit("clip_grad_norm_", "clip_grad_value_")
     """each component of the gradient is clipped by itself: that changes its direction, clip the norm"""
-    each_parameter_clipped_alone = edit(
-        "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
-        "for one in model.parameters():\n        nn.utils.clip_grad_norm_(one, config.max_grad_norm)",
-    )
-    """each parameter is clipped by itself: the norm is that of all gradients together"""
     gradients_accumulate = edit("optimizer.zero_grad(set_to_none=True)", "")
     """gradients are never zeroed: those of all earlier steps are added"""
     only_the_head_trained = edit("AdamW(model.parameters()", "AdamW(model.head.parameters()")
     """only the head is trained: the backbone is trained, too"""
     weight_decay_left_on = edit(", weight_decay=0.0", "")
     """AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"""
-    plain_gradient_descent = edit("AdamW", "SGD")
-    """plain gradient descent: the optimizer is AdamW"""
     left_in_train_mode = edit("model.eval()", "")
     """the model is left in train mode: with dropout its scores are then random"""
     trained_in_eval_mode = edit("model.train()", "")
     """trained in eval mode: model.train() is missing"""
-    measured_after_the_step = edit(
-        "decay.step()",
-        "decay.step()\n"
-        "    with torch.no_grad():\n"
-        "        chosen = model(batch.chosen_ids, batch.chosen_mask)\n"
-        "        rejected = model(batch.rejected_ids, batch.rejected_mask)\n"
-        "    loss = pairwise_loss(chosen, rejected)",
-    )
-    """loss and accuracy are measured after the step, on pairs it has just learned: both look too good"""
-    only_the_last_step_reported = edit("return history", "return history[-1:]")
-    """only the last step is recorded: return one dict per step"""
-    history_of_tensors = edit("loss.item()", "loss.detach()", ".item()}", "}")
-    """the history holds tensors: .item() converts them to numbers"""

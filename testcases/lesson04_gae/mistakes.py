@@ -83,18 +83,12 @@ class GaeEnds(Wrong, of="gae_ends"):
     """the value behind an end is multiplied by 0, and NaN stays NaN: it is left out by masked_fill or where"""
     rewards_not_discounted = edit("gamma * following.masked", "following.masked")
     """lam_1 sums the rewards as they are: each step ahead costs one gamma"""
-    ends_gamma_fixed_at_099 = first("gamma = 0.99")
-    """gamma is fixed at its default; the argument is ignored"""
     summed_forwards = edit("reversed(range(rewards.shape[-1]))", "range(rewards.shape[-1])", "[::-1]", "")
     """lam_1 sums the rewards before the step: what follows it counts"""
     steps_in_reverse_order = edit("[::-1]", "")
     """the list was filled from the last step on and is never reversed"""
-    bootstrapped_with_the_expectation = edit("values[..., -1]", "values[..., -2]")
-    """lam_1 bootstraps with the value before the last step: behind it stands values[T]"""
     td_errors_twice = edit("torch.stack(to_go[::-1], dim=-1) - values[..., :-1]", "deltas")
     """lam_1 is the TD error once more: it takes every reward that follows, not one"""
-    ends_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
-    """the numbers are right but no gradient flows: nothing is detached here, the losses do that"""
     by_compute_gae = instead("""
         ends = [compute_gae(rewards, values, dones, gamma, lam).advantages for lam in (0.0, 1.0)]
         return GAEEnds(*ends)
@@ -103,25 +97,12 @@ class GaeEnds(Wrong, of="gae_ends"):
 
 
 class NStepAdvantages(Wrong, of="n_step_advantages"):
-    one_step_too_many = first("n = n + 1")
-    """one step too many: n = 1 is one reward and then the critic"""
-    one_step_too_few = first("n = n - 1")
-    """one step too few: n = 1 is one reward and then the critic, not the critic alone"""
     always_to_the_end = first("n = rewards.shape[-1]")
     """n is ignored: the sum of rewards always goes to the end"""
     always_one_step = first("n = 1")
     """n is ignored: this is the TD error, one step"""
-    six_steps_at_most = first("n = min(n, 6)")
-    """more than six steps are never collected: n may be any number"""
     sum_crosses_the_done = edit(".masked_fill(dones.bool(), 0.0)", "")
     """rewards behind a done are collected: the sum must stop where the episode ends"""
-    rolled_round = edit(
-        "torch.cat([advantages[..., 1:], torch.zeros_like(advantages[..., :1])], dim=-1)",
-        "advantages.roll(-1, dims=-1)",
-    )
-    """the first step comes in behind the last: after the last step nothing is added but the critic's value"""
-    n_step_dones_ignored = first("dones = torch.zeros_like(dones)")
-    """dones are ignored, for the bootstrap and for the sum"""
     later_terms_not_discounted = edit("gamma * ", "")
     """the terms further ahead are not discounted: gamma is missing from the recursion"""
     no_bootstrap_after_n = edit(
@@ -137,22 +118,6 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
         "values = torch.cat([values[..., :-1], torch.zeros_like(values[..., -1:])], dim=-1)"
     )
     """at the end of the rollout values[T] is dropped, as if every episode ended there"""
-    divided_by_n = edit("return advantages", "return advantages / n")
-    """averaged over n: the n rewards are summed"""
-    discounted_by_n_steps_at_the_end = edit(
-        "return advantages",
-        "steps = torch.arange(rewards.shape[-1], 0, -1).clamp(max=n).to(rewards.dtype)\n"
-        "open_end = torch.stack([dones[..., t:].bool().any(-1).logical_not() for t in range(len(steps))], dim=-1)\n"
-        "return advantages + torch.where((steps < n) & open_end, (gamma**n - gamma**steps) * values[..., -1:], 0)",
-    )
-    """the bootstrap at the end of the rollout gets gamma^n though fewer rewards came before it: gamma^(T - t)"""
-    bootstrap_discounted_once_more = edit(
-        "torch.zeros_like(deltas)",
-        "(gamma - 1) * values[..., :-1]",
-        "torch.zeros_like(advantages[..., :1])",
-        "(gamma - 1) * values[..., -1:]",
-    )
-    """the bootstrap is discounted once too often: values[t + n] gets gamma^n"""
 
 
 class ComputeGae(Wrong, of="compute_gae"):
@@ -215,10 +180,6 @@ class ComputeGae(Wrong, of="compute_gae"):
     """the numbers are right but no gradient flows: nothing is detached here, the losses do that"""
     gae_of_detached_values = first("values = values.detach()", read=WRONG)
     """the values are detached: these functions cut no gradient, the losses do that"""
-    sign_inverted = edit("torch.stack(", "-torch.stack(")
-    """the sign is inverted: better than expected is positive"""
-    delta_without_next_value = edit("td_errors(rewards, values, dones, gamma)", "rewards - values[..., :-1]")
-    """rewards minus values, then carried: the next value gamma * values[t + 1] is missing from delta"""
 
 
 OWN_LOOP = """
@@ -256,24 +217,6 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "stacked + values.masked_fill(~real, 0.0)",
     )
     """the recursion runs over all columns and the mask comes after it: padding has already flowed in"""
-    only_the_rewards_masked = in_a_loop(
-        "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
-        "rewards, real, mask = rewards.masked_fill(~mask, 0.0), mask, torch.ones_like(mask)",
-        "dim=1).masked_fill(~mask",
-        "dim=1).masked_fill(~real",
-        "stacked + values",
-        "stacked + values.masked_fill(~real, 0.0)",
-    )
-    """only the rewards are masked: what the critic says about padding flows into real tokens"""
-    padding_skipped_by_the_next_advantage_only = in_a_loop(
-        "values.masked_fill(~mask, 0.0)",
-        "values",
-        "torch.where(mask[:, t], values[:, t], next_value)",
-        "values[:, t]",
-        "stacked + values",
-        "stacked + values.masked_fill(~mask, 0.0)",
-    )
-    """the next advantage skips the padding, the next value does not: what the critic says there flows in"""
     mask_multiplied = in_a_loop(
         "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)",
         "rewards * mask, values * mask",
@@ -285,10 +228,6 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         " * mask",
     )
     """multiplied by the mask: NaN * 0 is NaN, so select with where or masked_fill"""
-    padding_multiplied_away = in_a_loop(
-        "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)", "rewards * mask, values * mask"
-    )
-    """the padding is multiplied by 0, but NaN * 0 is NaN and stands in the returns: use masked_fill"""
     gap_taken_for_a_step = in_a_loop(
         "torch.where(mask[:, t], values[:, t], next_value)",
         "values[:, t]",
@@ -300,10 +239,6 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     """a gap ends the episode: next value and advantage are dropped at the tool's token; skip it"""
     gap_skipped_by_the_value_only = in_a_loop(", next_advantage)", ", 0.0)")
     """only the value skips a gap; the next advantage is dropped at the tool's token"""
-    gap_skipped_by_the_next_advantage_only = in_a_loop(
-        "torch.where(mask[:, t], values[:, t], next_value)", "values[:, t]"
-    )
-    """only the next advantage skips a gap; the next value is still taken from the next column"""
     last_token_bootstraps_from_itself = in_a_loop(
         "gamma * next_value", "gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])"
     )
@@ -321,15 +256,6 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     """the packed answers are not moved back: each belongs to the column that its token came from"""
     packed_out_of_order = edit("order = (~mask)", "order = mask")
     """the masked columns come first: move the real tokens to the left, in their order"""
-    done_after_the_last_column_only = edit(
-        "values.masked_fill(~mask, 0.0)\norder",
-        "values\norder",
-        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device)",
-        "torch.zeros_like(mask)",
-        "advantages + values",
-        "(advantages + values).masked_fill(~mask, 0.0)",
-    )
-    """no done at the last real token: what the critic says about the padding behind it flows in"""
     returns_not_masked = in_a_loop(
         "rewards, values = rewards",
         "unmasked = values\nrewards, values = rewards",
@@ -339,42 +265,9 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     """the returns are not masked: what the critic says about padding stands in them"""
     response_without_lam = in_a_loop("gamma * lam", "gamma")
     """lam is ignored: the next advantage is weighted by gamma alone"""
-    response_without_gamma = first("gamma = 1.0")
-    """gamma is ignored: it must discount the next value and the next advantage"""
     response_returns_without_values = in_a_loop("stacked + values", "stacked")
     """returns are the advantages alone: the value has to be added back"""
-    response_whitened = in_a_loop(
-        "return AdvantagesAndReturns(stacked,",
-        "real = stacked[mask]\n"
-        "white = ((stacked - real.mean()) / (real.std(correction=0) + 1e-8)).masked_fill(~mask, 0.0)\n"
-        "return AdvantagesAndReturns(white,",
-        read=WRONG,
-    )
-    """the advantages are whitened here; the trainer does that, after the returns are made"""
-    padding_overwritten_in_place = edit(
-        "rewards.masked_fill(", "rewards.masked_fill_(", "values.masked_fill(", "values.masked_fill_("
-    )
-    """the padding is overwritten in the caller's tensors: masked_fill, not masked_fill_"""
-    length_of_the_longest_row = in_a_loop(
-        "rewards, values = rewards",
-        "real, mask = mask, mask | (mask.cumsum(dim=1) == mask.sum(dim=1, keepdim=True))\nrewards, values = rewards",
-        ".masked_fill(~mask, 0.0)\nreturn",
-        ".masked_fill(~real, 0.0)\nreturn",
-        "stacked + values",
-        "(stacked + values).masked_fill(~real, 0.0)",
-    )
-    """every row is taken to end in the last column: a shorter row then bootstraps from its padding"""
-    discounted_by_columns = in_a_loop(
-        ", next_value)", ", gamma * next_value)", ", next_advantage)", ", gamma * lam * next_advantage)"
-    )
-    """the gap between two real tokens is counted: the next value is discounted once for each column"""
-    next_advantage_weighted_in_a_gap = in_a_loop(", next_advantage)", ", gamma * lam * next_advantage)")
-    """the next advantage is weighted by gamma * lam in a gap as well: it passes a tool's token unchanged"""
     zero_advantage_taken_for_padding = in_a_loop("stacked + values", "torch.where(stacked != 0, stacked + values, 0.0)")
     """an advantage of 0 is taken for padding: the return of a real token is its value then"""
     mask_inverted = first("mask = ~mask")
     """the mask is taken for a padding mask: True is a real token"""
-    response_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
-    """no gradient flows: nothing is detached here, the losses do that"""
-    response_of_detached_values = first("values = values.detach()", read=WRONG)
-    """the values are detached: these functions cut no gradient, the losses do that"""

@@ -25,12 +25,6 @@ class ClippedObjective(Wrong, of="clipped_objective"):
     """good tokens are held above the interval, but bad ones not below it"""
     held_below_only = edit(INTERVAL, "min=1 - clip_epsilon", read=PESSIMIST)
     """bad tokens are held below the interval, but good ones not above it"""
-    held_at_0 = edit(
-        "torch.minimum(ratio * advantages, clipped * advantages)",
-        "torch.where(ratio * advantages > clipped * advantages, 0.0, ratio * advantages)",
-        read=PESSIMIST,
-    )
-    """a held token counts 0: it keeps the objective that it had at the end of the interval"""
     held_at_the_advantage = edit(
         SMALLER, "torch.where(ratio * advantages > clipped * advantages, advantages, ratio * advantages)"
     )
@@ -39,22 +33,8 @@ class ClippedObjective(Wrong, of="clipped_objective"):
     """the product of ratio and advantage is held to the interval, which belongs to the ratio alone"""
     objective_interval_around_0 = edit(INTERVAL, "-clip_epsilon, clip_epsilon")
     """the interval lies around 0: it lies around 1, the ratio of a token that has not moved"""
-    objective_epsilon_fixed_at_02 = first("clip_epsilon = 0.2")
-    """clip_epsilon is fixed at its default; the argument is ignored"""
-    loss_in_place_of_the_objective = edit("torch.minimum", "-torch.minimum")
-    """this is the loss: the objective is maximized, and the minus comes in compute_ppo_loss"""
     mean_of_the_objectives = edit(SMALLER, f"{SMALLER}.mean()")
     """the mean is taken here: one number per token is returned"""
-    sign_of_the_ratio = edit(
-        SMALLER,
-        "torch.where(ratio > 1, torch.minimum(ratio, clipped) * advantages, ratio * advantages)",
-        read=PESSIMIST,
-    )
-    """every token is held above the interval: there only a good token has moved far enough"""
-    without_the_ratio = edit("ratio * advantages", "advantages", read="Importance sampling")
-    """the advantage stands alone where nothing is held: inside the interval, too, it is weighted with the ratio"""
-    objective_without_a_slope = first("ratio = ratio.detach()")
-    """the ratio is detached: through it the policy gets its gradient"""
     by_compute_ppo_loss = instead("""
         pairs = zip(ratio.log().reshape(-1, 1), advantages.reshape(-1, 1))
         losses = [compute_ppo_loss(new, torch.zeros_like(new), one, clip_epsilon) for new, one in pairs]
@@ -123,8 +103,6 @@ if mask is not None and mask.dim() > 1:
     """tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean"""
     mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
-    masked_mean_over_every_column = edit("_select(mask", "_select(None", ".mean()", EVERY_COLUMN, read=WRONG)
-    """multiplied by the mask, then averaged over all positions: the loss shrinks with padding; divide by mask.sum()"""
     selected_after_exp = edit("_select(mask", "_select(None", ".mean()", SELECTED, read=WRONG)
     """the loss is selected, but after exp: NaN or infinity under the mask comes back in the gradient as 0 * NaN"""
     mask_inverted = first("mask = None if mask is None else ~mask")
@@ -151,10 +129,6 @@ if mask is not None and mask.dim() > 1:
     """the advantages are whitened here; the trainer does that, once for a rollout, not for each minibatch"""
     ppo_loss_not_reduced = edit(".mean()", "")
     """one loss for each token is returned: the mean over the real tokens is missing"""
-    padding_overwritten_in_place = first(
-        "if mask is not None: old_log_probs.data[~mask] = advantages.data[~mask] = 0.0"
-    )
-    """the padding is overwritten in the caller's tensors: the next epoch needs them"""
 
 
 class ValueLoss(Wrong, of="compute_value_loss"):
@@ -167,20 +141,10 @@ class ValueLoss(Wrong, of="compute_value_loss"):
         "* (values / old_values).clamp(1 - clip_epsilon, 1 + clip_epsilon)",
     )
     """the interval is taken as 1 +- clip_epsilon times the old value, like a ratio; it is old value +- clip_epsilon"""
-    value_clipped_between_shares_of_the_old_one = edit(
-        "old_values + (values - old_values).clamp(-clip_epsilon, clip_epsilon)",
-        "values.clamp(old_values * (1 - clip_epsilon), old_values * (1 + clip_epsilon))",
-    )
-    """the value is clipped to 1 - clip_epsilon to 1 + clip_epsilon times the old one; the interval is old value +-
-    clip_epsilon"""
-    old_value_not_added_back = edit("old_values + ", "")
-    """the old value is not added back: the clipped movement alone is compared with the returns"""
     value_never_clipped = edit("(clipped - returns)", "(values - returns)")
     """nothing is clipped (or it is clipped around returns, which changes nothing): plain half squared error"""
     clipped_value_alone = edit("(values - returns)", "(clipped - returns)")
     """only the clipped value is compared: a critic beyond the interval gets no gradient to come back"""
-    value_clip_fixed_at_02 = first("clip_epsilon = 0.2")
-    """clip_epsilon is fixed at its default; the argument is ignored"""
     half_forgotten = edit("0.5 * ", "")
     """the one half is missing: the effective value_coef doubles"""
     half_taken_twice = edit("0.5", "0.25")
@@ -192,8 +156,6 @@ class ValueLoss(Wrong, of="compute_value_loss"):
         "(clipped - returns).abs()",
     )
     """absolute errors in place of squares"""
-    error_maximized = edit("0.5", "-0.5")
-    """the sign is reversed: the error is minimized, not maximized"""
     larger_of_the_means = edit(".square(), ", ".square().mean(), ", ".square()).mean()", ".square().mean())")
     """the larger is chosen for the whole batch, after the means; it is chosen token by token"""
     squares_summed = edit(".mean()", ".sum()")
@@ -204,22 +166,14 @@ if mask is not None and mask.dim() > 1:
     return torch.stack([compute_value_loss(*row[:3], clip_epsilon, row[3]) for row in rows if row[3].any()]).mean()
 """)
     """a mean of row means: tokens of short responses then count more; each real token counts once"""
-    value_mask_ignored = first("mask = None", read=WRONG)
-    """the mask is ignored: the critic is trained on padding"""
     value_divided_by_every_column = edit(".mean()", ".sum() / (values if mask is None else mask).numel()", read=WRONG)
     """the sum over real tokens is divided by all columns: the loss shrinks as padding grows"""
     value_mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
     """multiplied by the mask after squaring: NaN * 0 is NaN, so select the real tokens first"""
-    value_mask_inverted = first("mask = None if mask is None else ~mask")
-    """the mask is read as a padding mask: True is a real token"""
     targets_not_detached = edit("old_values.detach(), returns.detach()", "old_values, returns", read=WRONG)
     """a gradient flows into old_values or returns: both are constants of the rollout, detach them"""
-    returns_not_detached = edit("returns.detach()", "returns", read=WRONG)
-    """the returns are left in the graph: the critic would move its own target"""
     old_values_not_detached = edit("old_values.detach()", "old_values", read=WRONG)
     """the old values are left in the graph: they are the critic's estimates when the responses were collected"""
-    values_detached = first("values = values.detach()", read=WRONG)
-    """the values are detached: the critic learns nothing"""
 
 
 class CombineLosses(Wrong, of="combine_losses"):
@@ -227,14 +181,6 @@ class CombineLosses(Wrong, of="combine_losses"):
     """the entropy is added: minimizing the loss then lowers the entropy"""
     entropy_left_out = edit(" - entropy_coef * entropy", "")
     """the entropy is left out"""
-    entropy_detached = edit("* entropy", "* entropy.detach()")
-    """the entropy is detached: the bonus is in the value of the loss but not in its gradient"""
-    value_coef_ignored = edit("value_coef * ", "")
-    """the value loss is not weighted: value_coef is ignored"""
-    value_coef_fixed_at_01 = edit("value_coef", "0.1")
-    """value_coef is fixed at its default; the argument is ignored"""
-    entropy_coef_ignored = edit("entropy_coef * ", "")
-    """the entropy is not weighted: entropy_coef is ignored"""
     another_half = edit("value_coef", "0.5 * value_coef")
     """another one half on the value loss: compute_value_loss has it already, so value_coef is halved"""
     value_loss_subtracted = edit("+", "-")
@@ -243,12 +189,6 @@ class CombineLosses(Wrong, of="combine_losses"):
     """the policy loss is negated a second time: compute_ppo_loss has the minus already"""
     coefficients_swapped = first("value_coef, entropy_coef = entropy_coef, value_coef")
     """the two coefficients are swapped"""
-    parts_averaged = edit("policy_loss", "(policy_loss", "* entropy", "* entropy) / 3")
-    """averaged over the three parts: they are summed with their weights"""
-    value_loss_detached = edit("value_loss", "value_loss.detach()")
-    """the value loss is detached: the critic is in the value of the loss but never trained"""
-    graph_cut = edit("return", "with torch.no_grad():\n    return")
-    """a number without a graph is returned: nothing can be trained with it"""
 
 
 class PPOStatistics(Wrong, of="ppo_statistics"):
@@ -272,8 +212,6 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
         "\nis_clipped = clipped < torch.minimum(clipped, ratio * advantages)",
     )
     """the clipped objective is compared with the minimum, of which it is a part: clip_fraction is always 0"""
-    statistics_at_02 = first("clip_epsilon = 0.2")
-    """clip_epsilon is fixed at its default; the argument is ignored"""
     kl_of_new_minus_old = edit(KL, "log_ratio", read=APPROX_KL)
     """approx_kl is the mean of new - old: samples of the old policy make that about -KL"""
     kl_of_old_minus_new = edit(KL, "-log_ratio", read=APPROX_KL)
@@ -282,34 +220,14 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     """approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only"""
     kl_of_the_ratio_inverted = edit(KL, "(-log_ratio).expm1() + log_ratio", read=APPROX_KL)
     """approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
-    kl_of_new_from_old = edit(KL, "ratio * log_ratio", read=APPROX_KL)
-    """approx_kl is ratio * log(ratio): that weights old samples to KL(new || old), the other direction"""
     kl_of_minus_the_ratio = edit(KL, "-ratio", read=APPROX_KL)
     """approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved"""
-    kl_summed = edit(f"({KL}).mean()", f"({KL}).sum()")
-    """approx_kl is summed over the tokens: it is a mean"""
-    statistics_of_the_ratio_inverted = edit("log_probs - old_log_probs", "old_log_probs - log_probs")
-    """the ratio is inverted: it is new / old"""
-    probabilities_of_the_statistics_divided = edit(
-        "ratio = log_ratio.exp()", "ratio = log_probs.exp() / old_log_probs.exp()", read=WRONG
-    )
-    """two probabilities are divided: exp(-110) is 0 in float32, so 0 / 0 = NaN; subtract the logarithms, then exp"""
     geometric_mean = edit("ratio.mean()", "log_ratio.mean().exp()")
     """ratio_mean is exp of the mean log(ratio), the geometric mean; it is the mean of the ratios"""
     statistics_of_the_clipped_ratio = edit("return", "ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn")
     """the ratios are clipped first: the log then hides what it should show"""
-    largest_distance_from_1 = edit("ratio.max()", "(ratio - 1).abs().max()")
-    """ratio_max is the largest distance from 1; it is the largest ratio"""
     statistics_mask_ignored = first("mask = None", read=WRONG)
     """the mask is ignored: padding is counted like a real token"""
-    padding_counted_as_ratio_1 = edit(
-        "_select(mask",
-        "_select(None",
-        "\nratio = ",
-        "\nlog_ratio = log_ratio if mask is None else log_ratio.where(mask, 0.0)\nratio = ",
-        read=WRONG,
-    )
-    """padding is turned into ratio 1 and counted: it changes all four; select the real tokens"""
     tensors_returned = edit(
         "return {",
         "statistics = {",
@@ -320,14 +238,8 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
 
 
 class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
-    penalty_of_divided_probabilities = edit("(-log_ratio.exp()", "(-log_probs.exp() / old_log_probs.exp()", read=WRONG)
-    """two probabilities are divided: exp(-110) is 0 in float32, so 0 / 0 = NaN; subtract the logarithms, then exp"""
     penalty_subtracted = edit("+ beta", "- beta")
     """the penalty is subtracted: the loss then rewards moving away"""
-    advantage_minimized = edit("-log_ratio.exp()", "log_ratio.exp()")
-    """the sign of the objective is missing: ratio * advantage is maximized"""
-    beta_ignored = edit("beta * ", "")
-    """beta is ignored: the coefficient of the KL is 1"""
     no_penalty = edit(" + beta * kl", "")
     """there is no penalty at all: nothing limits the policy"""
     penalty_of_new_minus_old = edit(KL, "log_ratio")
@@ -339,8 +251,6 @@ class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
     """the penalty is half the square of log(ratio): near the KL for small steps only"""
     penalty_of_the_ratio_inverted = edit(KL, "(-log_ratio).expm1() + log_ratio")
     """the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
-    penalty_of_new_from_old = edit(KL, "log_ratio.exp() * log_ratio")
-    """the penalty is ratio * log(ratio): that weights old samples to KL(new || old), the other direction"""
     penalty_detached = edit("* kl", "* kl.detach()")
     """the penalty is detached: it is in the value of the loss but not in its gradient"""
     clipped_and_penalized = edit(
@@ -352,14 +262,6 @@ class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
     """plain policy gradient with a penalty: the ratio, which corrects for old samples, is missing"""
     penalty_loss_summed = edit(".mean()", ".sum()")
     """summed over the tokens: it is a mean"""
-    penalty_mean_of_row_means = first("""
-if mask is not None and mask.dim() > 1:
-    rows = zip(log_probs, old_log_probs, advantages, mask)
-    return torch.stack([compute_kl_penalty_loss(*row[:3], beta, row[3]) for row in rows if row[3].any()]).mean()
-""")
-    """a mean of row means: tokens of short responses then count more; each real token counts once"""
-    penalty_mask_ignored = first("mask = None", read=WRONG)
-    """the mask is ignored: padding is averaged like a real token"""
     penalty_mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
     penalty_nothing_detached = edit(
@@ -375,16 +277,10 @@ class UpdateBeta(Wrong, of="update_beta"):
     """the factor is 1.5: that is the width of the bounds, beta is doubled or halved"""
     bounds_at_2 = edit("1.5 * target_kl", "2 * target_kl", "target_kl / 1.5", "target_kl / 2")
     """the bounds are at twice and half the target: they are at 1.5 and 1 / 1.5"""
-    factor_and_bound_swapped = instead(
-        "return beta * 1.5 if kl > 2 * target_kl else beta / 1.5 if kl < target_kl / 2 else beta"
-    )
-    """1.5 and 2 have changed places"""
     no_bounds = edit("1.5 * target_kl", "target_kl", "target_kl / 1.5", "target_kl")
     """there are no bounds: beta changes at every update, even close to the target"""
     lower_bound_at_half = edit("target_kl / 1.5", "target_kl / 2")
     """the lower bound is half the target: it is target_kl / 1.5"""
-    one_bound_for_both = edit("target_kl / 1.5", "1.5 * target_kl")
-    """the lower bound is 1.5 times the target, like the upper: there is no room in between"""
     bounds_outside = edit(">", ">=", "<", "<=")
     """the bounds count as outside: at the bound itself beta stays"""
     never_cheaper = edit("beta / 2", "beta")

@@ -1,6 +1,5 @@
 """Mistakes in lesson 6, as changes of the reference."""
 
-from solutions.lesson06_kl_rewards import estimate_kl
 from testcases.harness.oracle.mutations import Wrong, edit, first, instead
 
 LOSS = "The same estimate as a loss"
@@ -23,11 +22,6 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
     """exp(r) - 1 - r: under the policy it is reference / policy that has the mean 1, not policy / reference"""
     the_mean_1_not_subtracted = edit("expm1", "exp")
     """reference / policy has the mean 1, not 0: the 1 is missing, and two equal models have a KL of 1"""
-    added_with_the_wrong_sign = edit(
-        "torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
-        "log_ratio - torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO))",
-    )
-    """the mean is right, but the term is subtracted: the sum is then lower than the log-ratio where that is negative"""
     half_of_what_is_needed = edit("torch.expm1(", "0.5 * torch.expm1(")
     """the mean is right, but with this factor the estimate is negative at some tokens: its slope at r = 0 must be 0"""
     term_of_mean_0_alone = edit(" + log_ratio", "")
@@ -36,19 +30,8 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
     """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1"""
     exponent_not_capped = edit(".clamp(max=MAX_LOG_RATIO)", "", read=FLOAT32)
     """the exponent is not capped: one unlikely token makes it infinite in float32"""
-    cap_on_the_log_ratio = edit(
-        "log_probs - ref_log_probs", "(log_probs - ref_log_probs).clamp(-20.0, 20.0)", read=FLOAT32
-    )
-    """the log-ratio itself is capped: only the exponent is, the log-ratio is added as it is"""
     not_in_half_precision = edit("(torch.float16, torch.bfloat16)", "()", read=FLOAT32)
     """half precision is not converted: its rounding error is as large as the KL"""
-    estimates_summed = edit(
-        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
-        "return (torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio).sum(dim=-1)",
-    )
-    """summed over the tokens: return one number per token"""
-    estimates_detached = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).detach()", read=LOSS)
-    """the estimate is detached: as a loss it would have no gradient"""
     by_estimate_kl = instead('return estimate_kl(log_probs, ref_log_probs, "k3")')
     """it calls estimate_kl, which comes later and generalizes it: find the formula yourself"""
 
@@ -80,18 +63,8 @@ class EstimateKL(Wrong, of="estimate_kl"):
     """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small: use expm1"""
     k3_may_overflow = edit(".clamp(max=MAX_LOG_RATIO)", "", read=FLOAT32)
     """the exponent of k3 is not capped: one unlikely token makes it infinite in float32"""
-    k3_capped_in_both_terms = edit("+ log_ratio", "+ log_ratio.clamp(min=-MAX_LOG_RATIO)", read=FLOAT32)
-    """r is capped in both terms of k3: only the exponent is, r is added as it is"""
     log_ratio_capped = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).clamp(-20.0, 20.0)", read=FLOAT32)
     """the log-ratio itself is capped: only the exponent of k3 is, r is added as it is"""
-    bare_formulas = edit(
-        "(torch.float16, torch.bfloat16)",
-        "()",
-        "expm1((-log_ratio).clamp(max=MAX_LOG_RATIO))",
-        "exp(-log_ratio) - 1",
-        read=FLOAT32,
-    )
-    """the formulas as written: exp(-r) - 1 rounds a small KL away and overflows for a large r; bfloat16 stays"""
     k3_clamped_to_10 = edit(
         "torch.expm1(", "(torch.expm1(", "+ log_ratio", "+ log_ratio).clamp(-10.0, 10.0)", read=FLOAT32
     )
@@ -102,10 +75,6 @@ class EstimateKL(Wrong, of="estimate_kl"):
     """the estimator is ignored: this is k3 whatever was asked for"""
     k2_and_k3_swapped = edit('"k2"', '"k3"')
     """k2 and k3 are exchanged: k2 is r^2 / 2, k3 is exp(-r) - 1 + r"""
-
-    def k3_by_default(log_probs, ref_log_probs, estimator="k3"):
-        """the default is k3 here: it is k1, unbiased and with the right gradient in the reward"""
-        return estimate_kl(log_probs, ref_log_probs, estimator)
 
     subtracted_in_half_precision = edit(
         "log_probs.float(), ref_log_probs.float()", "(log_probs - ref_log_probs).float(), 0", read=FLOAT32
@@ -141,21 +110,6 @@ class EstimateKL(Wrong, of="estimate_kl"):
         "+ log_ratio).mean()",
     )
     """averaged over the tokens: return one number per token, unmasked"""
-    sum_of_the_response = edit(
-        "return log_ratio\n",
-        "return log_ratio.sum(dim=-1)\n",
-        ".square()",
-        ".square().sum(dim=-1)",
-        "torch.expm1(",
-        "(torch.expm1(",
-        "+ log_ratio",
-        "+ log_ratio).sum(dim=-1)",
-    )
-    """summed over each response: return one number per token"""
-    kl_without_gradient = edit("log_probs - ref_log_probs", "(log_probs - ref_log_probs).detach()", read=LOSS)
-    """the estimate is detached: as a loss it would have no gradient; compute_rewards detaches it"""
-    reference_detached = edit("log_probs - ref_log_probs", "log_probs - ref_log_probs.detach()", read=LOSS)
-    """the reference is detached: freezing it is the caller's task, nothing is detached here"""
 
 
 class ComputeRewards(Wrong, of="compute_rewards"):
@@ -248,29 +202,14 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
     """the penalty is added: not stopping is rewarded"""
     only_the_first_stop_token = first("stop_token_ids = stop_token_ids[:1]")
     """only the first of the stop tokens counts: any of them ends a response"""
-    all_stop_tokens_needed = instead("""
-        found = torch.stack([(responses == stop).any(dim=1) for stop in stop_token_ids]).all(dim=0)
-        return torch.where(found, scores, scores - penalty)
-    """)
-    """all stop tokens are required: one of them is enough"""
     stop_only_in_the_last_column = first("responses = responses[:, -1:]")
     """only the last column is checked: a response that stopped early ends in padding"""
-    last_column_overlooked = first("responses = responses[:, :-1]")
-    """the last column is not checked: a stop token there counts, too"""
-    first_column_overlooked = first("responses = responses[:, 1:]")
-    """the first column is not checked: a response may stop at once"""
     padding_cut_off_first = first("responses = responses.masked_fill((responses == 0).cumsum(dim=1) > 0, -1)")
     """nothing after the first 0 is looked at: 0 may be an ordinary token, and a stop in the padding counts as well"""
     one_stop_for_the_batch = edit("any(dim=1)", "any()")
     """one stop token anywhere in the batch counts for all rows: check each row separately"""
-    all_penalized = instead("return scores - penalty")
-    """every response is penalized, whether it stopped or not"""
-    penalty_fixed_at_1 = first("penalty = 1")
-    """the penalty is fixed at 1: the argument is ignored"""
     score_capped_at_the_penalty = edit("scores - penalty", "scores.clamp(max=-penalty)")
     """the score is lowered to -penalty at most: subtract, also from a bad score"""
-    score_multiplied = edit("scores - penalty", "scores * (1 - penalty)")
-    """the score is multiplied: a negative score would even rise, subtract instead"""
     penalty_for_each_token = edit("- penalty", "- penalty * responses.shape[1]")
     """the penalty is subtracted once per token: subtract it once per response"""
     penalized_in_place = edit("torch.where(", "scores.copy_(torch.where(", "- penalty)", "- penalty))")
@@ -286,8 +225,6 @@ class Update(Wrong, of="AdaptiveKLController.update"):
         "min(max(current / self.target - 1, -0.2), 0.2)", "max(current / self.target - 1, -0.2)"
     )
     """the error is clipped from below only: it is clipped on both sides"""
-    horizon_taken_for_a_cap = edit("n_steps / self.horizon", "min(n_steps / self.horizon, 1.0)")
-    """n_steps / horizon is capped at 1: a batch larger than the horizon changes the coefficient by more"""
     product_clipped = edit(
         "current / self.target - 1",
         "(current / self.target - 1) * n_steps / self.horizon",
@@ -297,8 +234,6 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     """the product is clipped, not the error: clip first, then scale by n_steps / horizon"""
     coefficient_falls_above_the_target = edit("1 + error", "1 - error")
     """the sign is inverted: above the target the coefficient has to rise"""
-    target_by_current = edit("current / self.target", "self.target / current")
-    """target / current: the error is current / target - 1"""
     error_in_nats = edit("current / self.target - 1", "current - self.target")
     """the error is in nats: divide by the target, it is relative"""
     one_not_subtracted = edit(" - 1", "")
@@ -315,29 +250,8 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     """the horizon is ignored: it determines how slowly the coefficient changes"""
     horizon_and_n_steps_exchanged = edit("n_steps / self.horizon", "self.horizon / n_steps")
     """horizon / n_steps: the step is n_steps / horizon, the larger the more responses there are in the batch"""
-    horizon_by_at_least_one_step = edit("n_steps / self.horizon", "self.horizon / max(n_steps, 1)")
-    """horizon / max(n_steps, 1): the step is n_steps / horizon, 0 where there are no responses"""
-    no_horizon_at_all = edit(" * n_steps / self.horizon", "")
-    """neither n_steps nor the horizon is used: the coefficient changes by up to a fifth per batch"""
     step_added = edit("*= 1 +", "+=")
     """the step is added to the coefficient: it is a relative change, so multiply"""
-    coefficient_times_the_step = edit("1 + ", "")
-    """the 1 is missing: the coefficient becomes a small fraction of itself"""
-    exponential_step = edit("1 + error * n_steps / self.horizon", "math.exp(error * n_steps / self.horizon)")
-    """the coefficient grows by the factor exp(step): the rule is 1 + step"""
-    doubled_or_halved = instead("""
-        if current > 1.5 * self.target:
-            self.value *= 2
-        elif current < self.target / 1.5:
-            self.value /= 2
-    """)
-    """doubled or halved, as PPO-Penalty does with its beta (lesson 5): this controller moves in proportion"""
-    always_from_the_first_coefficient = edit(
-        "self.value *= 1 + error * n_steps / self.horizon",
-        'self.first = getattr(self, "first", self.value)\n'
-        "self.value = self.first * (1 + error * n_steps / self.horizon)",
-    )
-    """each update starts from the first coefficient: value has to keep the last result"""
     coefficient_returned_not_kept = edit(
         "self.value *= 1 + error * n_steps / self.horizon", "return self.value * (1 + error * n_steps / self.horizon)"
     )

@@ -33,14 +33,10 @@ class Values(Wrong, of="ValueModel.forward"):
     """the positions count from 1: the backbone was pretrained with 0 for the first token (see lesson 1)"""
     padding_read_as_text = edit("attention_mask=attention_mask,", "")
     """without attention_mask the backbone reads the padding as if it were text"""
-    last_dimension_left = edit(".squeeze(-1)", "")
-    """the last dimension is left: (B, L, 1) has to become (B, L) with squeeze(-1)"""
     every_dimension_of_one_dropped = edit("squeeze(-1)", "squeeze()")
     """squeeze() drops every dimension of size 1, also a batch of one row: squeeze(-1) drops the last only"""
     only_the_head_learns = edit("self.head(hidden)", "self.head(hidden.detach())")
     """no gradient reaches the backbone: the critic's whole backbone is trained, not its head alone"""
-    values_without_gradient = edit("return", "with torch.no_grad():\n    return")
-    """the values are computed without gradient: the rollout switches gradients off, the model itself must not"""
     shifted_inside_the_critic = edit(
         "self.head(hidden).squeeze(-1)", "nn.functional.pad(self.head(hidden).squeeze(-1), (1, -1))", read=SHIFT
     )
@@ -59,30 +55,18 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
     earlier"""
     values_after_the_token = edit(VALUES, ALL_VALUES + AFTER, read=SHIFT)
     """the values are taken after the token: V(s_t) is before it, at the position of its logits"""
-    one_column_too_early = edit(
-        LOGITS,
-        f"{ALL_LOGITS}[:, prompt_length - 2 : -2]",
-        VALUES,
-        f"{ALL_VALUES}[:, prompt_length - 2 : -2]",
-        read=SHIFT,
-    )
-    """one column too early: the position before the first response token, prompt_length - 1, predicts it"""
     words_for_the_whole_prompt = edit(LOGITS, ALL_LOGITS + BEFORE)
     """logits of the whole prompt are computed and cut off: B * L * V numbers; response_logits keeps the response's"""
     one_column_too_many = edit(
         LOGITS, f"{ALL_LOGITS}[:, prompt_length - 1 :]", VALUES, f"{ALL_VALUES}[:, prompt_length - 1 :]", read=SHIFT
     )
     """the last position is kept: it predicts a token after the response, and T + 1 columns match no mask"""
-    prompt_left_in = edit(LOGITS, ALL_LOGITS, VALUES, ALL_VALUES)
-    """the prompt is still in the result: only the T response tokens are actions of the policy"""
     policy_counts_columns = edit(LOGITS, f"self.policy({INPUTS}).logits{BEFORE}")
     """the policy gets no position_ids: it counts columns, and padding on the left changes its logits"""
     policy_reads_padding = edit(LOGITS, f"self.policy(input_ids=input_ids, {POSITIONS}).logits{BEFORE}")
     """the policy gets no attention_mask: it reads the padding of the prompt"""
     log_probs_for_logits = edit("(logits,", "(logits.log_softmax(dim=-1),")
     """log-probabilities are returned as logits: the temperature has to divide the logits first"""
-    values_before_logits = edit("(logits, ", "(values=logits, logits=")
-    """the two parts are swapped: logits first, then values"""
     critic_cut_off = edit(VALUES, f"{VALUES}.detach()")
     """the critic gets no gradient: this forward is the one that is trained, and the value loss needs it"""
     policy_without_gradient = edit("logits =", "with torch.no_grad():\n    logits =")
@@ -99,16 +83,12 @@ class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
     earlier"""
     mode_set_for_the_values = first("self.value_model.eval()")
     """eval() or train() for the values outlasts the call: the caller sets the mode, with evaluation_mode"""
-    value_two_tokens_before = edit("prompt_length - 1 : -1", "prompt_length - 2 : -2", read=SHIFT)
-    """shifted twice: the value before the first response token is at prompt_length - 1, not - 2"""
     value_after_the_end_kept = edit(": -1", ":", read=SHIFT)
     """T + 1 values: there is no value after the last token, since the episode is over there"""
     values_of_the_prompt_too = edit(BEFORE, "")
     """the values of the prompt are returned as well: one for each of the T response tokens is wanted"""
     policy_run_for_nothing = first(LOGITS)
     """the policy is run for nothing: this method exists so that a rollout can do without that forward pass"""
-    values_detached = edit(BEFORE, f"{BEFORE}.detach()")
-    """the values carry no gradient: forward uses them for training, the rollout switches gradients off itself"""
     critic_without_the_prompt = edit(
         f"(input_ids, attention_mask){BEFORE}",
         "(input_ids[:, prompt_length - 1 :], attention_mask[:, prompt_length - 1 :])[:, :-1]",
@@ -125,20 +105,14 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     """the input embeddings are the head only where the two are tied: the logits are in the policy's output"""
     head_without_its_bias = edit(OWN_LOGITS, "hidden @ self.policy.get_output_embeddings().weight.T")
     """only the head's weight is used, and some heads have a bias: the logits are in the policy's output"""
-    shared_plain_tuple_returned = edit("ResponseOutputs", "")
-    """a plain tuple is returned: both classes return ResponseOutputs, so that one can replace the other"""
     backbone_run_twice = edit(OWN_LOGITS, LOGITS)
     """the backbone is run twice, once for each head: sharing it is meant to save that forward pass"""
     value_loss_stops_at_the_head = edit("value_head(hidden)", "value_head(hidden.detach())")
     """the value head reads detached hidden states: some programs do, but here both losses train the backbone"""
     policy_loss_stops_at_the_head = edit(OWN_LOGITS, "self.policy.get_output_embeddings()(hidden.detach())")
     """the logits are computed from detached hidden states, so the policy learns in its last layer only"""
-    values_of_an_earlier_layer = edit("hidden_states[-1]", "hidden_states[-2]")
-    """the value head reads the hidden states before the last layer: the last ones are those that the words come from"""
     both_after_the_token = edit(KEPT, KEPT_AT_THE_END, BEFORE, AFTER, read=SHIFT)
     """both heads read the position of the token itself: what predicts it is one position earlier"""
-    value_two_before = edit("prompt_length - 1 : -1", "prompt_length - 2 : -2", read=SHIFT)
-    """the values are shifted twice: the value before the first response token is at prompt_length - 1, not - 2"""
     only_logits_shifted = edit(BEFORE, AFTER, read=SHIFT)
     """only the logits are shifted: the value of a token is before it as well"""
     only_values_shifted = edit(KEPT, KEPT_AT_THE_END, read=SHIFT)
@@ -147,8 +121,6 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     """the whole vocabulary is computed for the prompt and thrown away: say logits_to_keep"""
     shared_backbone_counts_columns = edit(f"{POSITIONS},", "")
     """the backbone gets no position_ids and counts columns: padding on the left moves the text"""
-    shared_values_not_squeezed = edit(".squeeze(-1)", "")
-    """the values keep a last dimension of 1: in a loss (B, T, 1) - (B, T) broadcasts to a wrong number"""
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
@@ -156,17 +128,8 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     """the critic trains the reward model's own backbone: deepcopy it, or the reward model changes, too"""
     head_borrowed = edit("copy.deepcopy(reward_model.head)", "reward_model.head")
     """the critic trains the reward model's own head: deepcopy it too"""
-    shallow_copy_of_the_backbone = edit(
-        "deepcopy(reward_model.backbone)",
-        "copy(reward_model.backbone)",
-        "deepcopy(reward_model.head)",
-        "copy(reward_model.head)",
-    )
-    """copy.copy shares all tensors with the original: only deepcopy makes new ones"""
     head_begins_at_random = edit(HEAD_COPIED, "critic.to(reward_model.head.weight.dtype)")
     """the head starts at random: its weights, too, contain what the reward model knows about scores"""
-    bias_forgotten = edit("return", "nn.init.zeros_(critic.head.bias)\nreturn")
-    """only the head's weight is copied: without its bias every value is off by one constant"""
     backbone_begins_at_random = edit(
         "copy.deepcopy(reward_model.backbone)", "type(reward_model.backbone)().to(reward_model.head.weight.dtype)"
     )
@@ -181,12 +144,6 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     """the reward model is frozen as well: it is to be left as it is"""
     reward_model_copied_whole = instead("return copy.deepcopy(reward_model).requires_grad_(True)")
     """a copy of the whole reward model still reads the last token only: a critic is a ValueModel"""
-    head_of_another_dtype = edit(
-        HEAD_COPIED,
-        "critic.head = type(reward_model.head)(critic.head.in_features, 1)\n"
-        "critic.head.load_state_dict(reward_model.head.state_dict())",
-    )
-    """the new head is float32 on the CPU, whatever the reward model is: deepcopy the head, or move it"""
 
 
 class Freeze(Wrong, of="freeze"):
@@ -194,15 +151,8 @@ class Freeze(Wrong, of="freeze"):
     """dropout is still on: eval() switches it off, requires_grad_(False) does not"""
     eval_taken_for_frozen = edit(".requires_grad_(False)", "")
     """eval() stops dropout, not training: the parameters still require gradients"""
-    nothing_done_where_all_is_frozen = first("""
-        if not any(parameter.requires_grad for parameter in model.parameters()):
-            return model
-    """)
-    """a model whose parameters are frozen may still be in train mode: eval() is the other switch"""
     attribute_without_effect = edit("return model.requires_grad_(False)", "model.requires_grad = False\nreturn model")
     """model.requires_grad = False creates an attribute that PyTorch ignores: use requires_grad_(False)"""
-    copy_frozen_instead = edit("model", "copy.deepcopy(model)")
-    """a frozen copy is returned, and the model itself is still trained"""
     nothing_returned = edit("return ", "")
     """nothing is returned: the model itself is expected"""
     outermost_parameters_only = edit(
@@ -212,8 +162,6 @@ class Freeze(Wrong, of="freeze"):
     """recurse=False: only the parameters of the outermost module are frozen, its layers are still trained"""
     only_the_outer_module_in_eval = edit("return", "model.training = False\nreturn", ".eval()", "")
     """only the outermost module's flag is set: eval() reaches every submodule, training = False does not"""
-    train_for_eval = edit("eval", "train")
-    """train() is the opposite of eval(): it switches dropout on"""
 
 
 class MakeReference(Wrong, of="make_reference"):
@@ -221,10 +169,6 @@ class MakeReference(Wrong, of="make_reference"):
     """the weights are not copied: the policy freezes itself, and its KL to itself is always 0"""
     weights_shared_with_the_policy = edit(POLICY_COPIED, "copy.copy(policy)")
     """copy.copy shares the weights: the reference follows every step of the policy, and the KL stays 0"""
-    first_copy_kept = edit(POLICY_COPIED, f'vars(policy).setdefault("copied", {POLICY_COPIED})')
-    """the copy of the first call is returned again: it is not the policy as it is now"""
-    copy_not_frozen = edit("freeze", "")
-    """the copy is not frozen: it still has gradients and dropout"""
     reference_with_dropout = edit(POLICY_COPIED, "copy.deepcopy(policy).requires_grad_(False)")
     """dropout of the copy is on: the KL at step 0 is noise instead of 0"""
     reference_still_trainable = edit(POLICY_COPIED, "copy.deepcopy(policy).eval()")
@@ -233,17 +177,6 @@ class MakeReference(Wrong, of="make_reference"):
     """the policy is frozen before it is copied, and can no longer be trained: freeze the copy"""
     policy_left_in_eval_mode = first("policy.eval()")
     """the policy is left in eval mode: it is to be left as it is"""
-    weights_made_anew = edit(
-        "return",
-        "reference =",
-        "(policy))",
-        "(policy))\nfor parameter in reference.parameters():\n    parameter.data.zero_()\nreturn reference",
-    )
-    """a reference with new weights is not the model the policy started from"""
-    dropout_of_the_policy_removed = first("disable_dropout(policy)")
-    """the policy's own dropout is set to 0: it is to be left as it is"""
-    gradients_of_the_policy_forgotten = first("policy.zero_grad()")
-    """the policy's gradients are deleted before the copy: it is to be left as it is"""
 
 
 class ReferenceMode(Wrong, of="reference_mode"):
@@ -253,26 +186,10 @@ class ReferenceMode(Wrong, of="reference_mode"):
     """nothing is switched: the policy is compared with itself, and the KL is always 0"""
     base_model_with_its_adapters = instead("with torch.no_grad():\n    yield policy.get_base_model()")
     """the base model inside still holds the adapter layers: they have to be switched off"""
-    flags_of_the_first_use = edit(
-        "trainable = {",
-        'trainable = vars(policy).setdefault("flags", {',
-        "in policy.named_parameters()}",
-        "in policy.named_parameters()})",
-    )
-    """what is trained was noted at the first use only: it may be something else now"""
     reference_with_gradients = edit("with torch.no_grad():", "if True:")
     """gradients are on inside: the reference is data, and its graph costs memory"""
     left_switched_by_an_exception = edit("try:", "if True:", "finally:", "if True:")
     """without try/finally an exception inside leaves the policy as the reference: training then goes on with it"""
-    left_switched_by_the_keyboard = edit(
-        "try:",
-        "error = None\ntry:",
-        "finally:",
-        "except Exception as raised:\n    error = raised\nif True:",
-        "(trainable[name])",
-        "(trainable[name])\nif error:\n    raise error",
-    )
-    """`except Exception` misses Ctrl-C and a closed generator: what has to be restored in any case is in finally"""
     requires_grad_not_restored = edit("parameter.requires_grad_(trainable[name])", "pass")
     """set_adapter and disable_adapter change what requires a gradient: store it before, restore it after"""
     reference_stays_on = edit(
@@ -281,19 +198,8 @@ class ReferenceMode(Wrong, of="reference_mode"):
     """the reference adapter stays on afterwards: the trainer then trains the reference"""
     adapters_stay_off = edit("with policy.disable_adapter():\n    ", "policy.base_model.disable_adapter_layers()\n")
     """the adapters stay off afterwards: the policy is then the bare base model"""
-    default_used_for_the_trained_one = edit(
-        "policy.active_adapter", '"default" if "default" in policy.peft_config else next(iter(policy.peft_config))'
-    )
-    """"default" is switched on afterwards, but the trained adapter may have another name: ask active_adapter"""
     default_switched_on = edit("set_adapter(trained)", 'set_adapter("default")')
     """set_adapter("default") afterwards: the trained adapter may have another name, ask active_adapter"""
-    gradients_switched_on = edit(
-        "with torch.no_grad():",
-        "torch.set_grad_enabled(False)\n    if True:",
-        "finally:",
-        "finally:\n    torch.set_grad_enabled(True)",
-    )
-    """gradients are switched on afterwards even where the caller had them off: no_grad() restores what was there"""
     exception_swallowed = edit("finally:", "except Exception:\n    pass\nfinally:")
     """the exception is swallowed: a context that restores things must let the error through"""
     inference_mode_inside = edit("torch.no_grad()", "torch.inference_mode()")
@@ -302,11 +208,3 @@ class ReferenceMode(Wrong, of="reference_mode"):
     """the policy is left in eval mode: afterwards everything is to be as before"""
     train_mode_switched_on = edit("try:", "policy.eval()\ntry:", "finally:", "finally:\n    policy.train()")
     """train() switches on what was off before: the caller sets the modes, with evaluation_mode"""
-    gradients_forgotten = edit("finally:", "finally:\n    policy.zero_grad()")
-    """the gradients that have been summed up are deleted: afterwards everything is to be as before"""
-    policy_not_yielded = edit(
-        "yield policy\n        else", "yield\n        else", "yield policy\nfinally", "yield\nfinally"
-    )
-    """nothing is yielded: `with ... as reference` needs the policy"""
-    adapters_unloaded = instead("policy.unload()\nwith torch.no_grad():\n    yield policy")
-    """the adapters are unloaded: their layers are gone afterwards, and the policy with them"""

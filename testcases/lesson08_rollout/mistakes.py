@@ -9,8 +9,6 @@ PITFALLS = "What people get wrong"
 
 
 class SampleToken(Wrong, of="sample_token"):
-    temperature_multiplied = edit("/ temperature", "* temperature")
-    """the logits are multiplied by the temperature: a high one must flatten, not sharpen"""
     temperature_ignored = edit(" / temperature", "")
     """the temperature is ignored; it divides the logits before all else"""
     temperature_after_the_cut = edit(
@@ -28,30 +26,12 @@ class SampleToken(Wrong, of="sample_token"):
         "mass_before >= top_p", "(mass_before + ordered > top_p) & (mass_before > 0)", read=CUTS
     )
     """the token that crosses top_p is dropped: what is kept has to *reach* top_p, so that one stays"""
-    crossing_token_dropped_even_the_first = edit(" - ordered", "", read=CUTS)
-    """the token that crosses top_p is dropped, even if it is the first: ask for the sum *before* each token"""
-    one_token_more_where_top_p_is_met = edit("mass_before >= top_p", "mass_before > top_p", read=CUTS)
-    """where the mass before a token equals top_p the goal is reached: that token is one too many (>=, not >)"""
     sorted_mask_on_unsorted_tokens = edit(".gather(1, order.argsort(dim=1))", "", read=CUTS)
     """the mask was made for sorted tokens and is used on unsorted ones: gather it back to where each token was"""
     kth_token_dropped = edit("logits < smallest_kept", "logits <= smallest_kept")
     """the k-th most likely token is cut as well: < the smallest that is kept, not <="""
-    ties_cut_by_their_number = edit(
-        "logits.masked_fill(logits < smallest_kept, -torch.inf)",
-        "torch.full_like(logits, -torch.inf).scatter(1, *logits.topk(top_k, dim=1)[::-1])",
-    )
-    """of tokens tied at the k-th place some are cut by chance of their number: equal tokens stay together"""
     argmax_taken = instead("return logits.argmax(dim=1)")
     """the most likely token is taken, not drawn: argmax explores nothing"""
-    top_p_of_all_tokens = edit(
-        "logits = logits / temperature",
-        "logits = everything = logits / temperature",
-        "logits.softmax(dim=1).sort(",
-        "everything.softmax(dim=1).sort(",
-    )
-    """top_p is measured on all tokens, not on what top_k left: cut by top_k, take the softmax, then cut by top_p"""
-    top_p_without_top_k_only = edit("top_p < 1.0", "top_p < 1.0 and not top_k")
-    """top_p has no effect where top_k is given: it cuts what top_k left"""
     cut_tokens_at_logit_0 = edit(
         "smallest_kept, -torch.inf", "smallest_kept, 0.0", "dim=1)), -torch.inf", "dim=1)), 0.0"
     )
@@ -80,12 +60,8 @@ class Generate(Wrong, of="generate"):
         read=PITFALLS,
     )
     """the mask is `!= pad`: where pad is a stop token, or is sampled, real tokens are lost; go by the first stop"""
-    mask_of_ones = edit("    mask,\n", "    torch.ones_like(mask),\n")
-    """the mask is True everywhere: what comes after a row's stop token is padding, and no action of the policy"""
     first_stop_token_only = first("stop_token_ids = stop_token_ids[:1]", read=PITFALLS)
     """only the first of the stop tokens is looked for: any of them ends a row"""
-    loop_waits_for_the_first_stop_token = edit("is_stop(tokens, stop_token_ids)", "is_stop(tokens, stop_token_ids[:1])")
-    """the loop waits for the first of the stop tokens: any of them ends a row"""
     never_ends_early = edit("if not is_writing.any():", "if False:")
     """the loop runs to max_new_tokens although all rows have stopped: T is the length of the longest"""
     ends_with_the_first_row = edit("is_writing.any()", "is_writing.all()")
@@ -124,8 +100,6 @@ class Generate(Wrong, of="generate"):
         "positions[:, -1:] + 1", "torch.full_like(positions[:, -1:], visible.shape[1])", read=CACHE
     )
     """a new token's position is the number of its column, which counts the padding: it is the last one plus 1"""
-    position_stands_still = edit("positions[:, -1:] + 1", "positions[:, -1:]", read=CACHE)
-    """the position is not moved on: each new token stands one place after the last one"""
     padding_read_as_text = edit("attention_mask=visible", "attention_mask=None", read=CACHE)
     """no attention_mask: the prompt's padding is read as text"""
     mask_not_lengthened = edit("torch.cat([visible, torch.ones_like(visible[:, :1])], dim=1)", "visible", read=CACHE)
@@ -145,53 +119,19 @@ class Generate(Wrong, of="generate"):
     """the policy is left in eval mode: evaluation_mode puts each mode back"""
     train_mode_afterwards = edit("return Generation(", "policy.train()\nreturn Generation(")
     """train() afterwards switches on what was off before: evaluation_mode puts each module's mode back"""
-    mode_restored_as_a_whole = edit(
-        "with evaluation_mode(policy):",
-        "was_training = policy.training\nif policy.eval():",
-        "return Generation(",
-        "policy.train(was_training)\nreturn Generation(",
-    )
-    """train(was) sets every part of the policy alike: each goes back to its own mode; use evaluation_mode"""
-    gradients_recorded = edit(
-        "with evaluation",
-        "with torch.enable_grad(), evaluation",
-        "return Generation(",
-        "with torch.enable_grad():\n    return Generation(",
-    )
-    """gradients are recorded while sampling: that keeps every step's graph in memory for nothing"""
     sampled_at_temperature_1 = edit("sample_token(logits, temperature", "sample_token(logits, 1.0")
     """the temperature is not handed to sample_token: the log-probs are of another sampler"""
     temperature_never_used = first("temperature = 1.0")
     """the temperature is ignored, by the draw and by the log-probs: both need it"""
     top_p_not_passed_on = edit("top_k, top_p", "top_k, 1.0")
     """top_p is not handed to sample_token: the unlikely rest still comes"""
-    top_k_not_passed_on = edit("temperature, top_k", "temperature, 0")
-    """top_k is not handed to sample_token: the unlikely rest still comes"""
     generator_not_passed_on = edit("top_p, generator", "top_p")
     """the generator is not handed to sample_token: a run can then not be repeated"""
-    fixed_seed_without_a_generator = first("generator = generator or torch.Generator().manual_seed(0)")
-    """without a generator every call draws the same: None stands for the global one, which torch.manual_seed seeds"""
     generated_in_inference_mode = edit("return Generation(", "with torch.inference_mode():\n    return Generation(")
     """inference_mode gives tensors that no later gradient may touch: training reads the log-probs, so no_grad"""
-    prompt_in_the_responses = edit(
-        "    truncate_after_stop(sampled, stop_token_ids, pad_token_id)",
-        "    torch.cat([input_ids, truncate_after_stop(sampled, stop_token_ids, pad_token_id)], dim=1)",
-    )
-    """the prompt is part of the answer: responses holds the new tokens only, (B, T)"""
-    one_token_short = first("max_new_tokens = max(max_new_tokens - 1, 1)")
-    """one token too few: a response may have max_new_tokens tokens"""
-    argmax_in_the_loop = edit("sample_token(logits, temperature, top_k, top_p, generator)", "logits.argmax(dim=1)")
-    """the most likely token is taken in each step, without a draw: call sample_token"""
 
 
 class Rows(Wrong, of="Experience.rows"):
-    columns_of_other_rows_kept = edit(
-        "int(prompt_is_used.long().argmax())",
-        "0",
-        "int(self.mask[index].any(dim=0).nonzero().max()) + 1",
-        "self.mask.shape[1]",
-    )
-    """columns that are padding in all of these rows are kept: rows(...) is cut to the longest of them"""
     prompt_padding_kept = edit("int(prompt_is_used.long().argmax())", "0")
     """the padding on the left of the prompts is kept"""
     response_padding_kept = edit("int(self.mask[index].any(dim=0).nonzero().max()) + 1", "self.mask.shape[1]")
@@ -214,15 +154,6 @@ class Rows(Wrong, of="Experience.rows"):
         "int(self.mask[index].any(dim=0).nonzero().max()) + 1", "int(self.mask[index].sum(dim=1).max())"
     )
     """the longest response is found by counting its real tokens: with a gap in the mask the count is too small"""
-    gaps_dropped = edit(
-        "sequence = slice(first, self.prompt_length + length)",
-        "real = self.mask[index].any(dim=0)\nsequence = torch.cat([prompt_is_used, real])",
-        "tensor[index, sequence",
-        "tensor[index][:, sequence",
-        "slice(length)",
-        "real",
-    )
-    """a masked column between real tokens is dropped: tokens that were apart then stand side by side"""
 
 
 class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
@@ -257,53 +188,14 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
         "rows(parts[number])",
     )
     """neighbors stay together: only the minibatches are shuffled, not the rows"""
-    rows_shuffled_within_minibatches = edit(
-        "torch.randperm(len(self), generator=generator)",
-        "torch.arange(len(self))",
-        "rows(index)",
-        "rows(index[torch.randperm(len(index), generator=generator)])",
-    )
-    """rows are shuffled within their minibatch only: the same rows meet in every epoch"""
     order_from_the_global_generator = edit(", generator=generator", "")
     """the generator is not used: torch.randperm draws from the global one unless it is given generator="""
     same_order_in_every_epoch = first(
         "generator = torch.Generator().manual_seed(generator.initial_seed() if generator else 0)"
     )
     """the generator is seeded anew: every epoch then yields the rows in the same order"""
-    emptied_by_the_first_epoch = edit(
-        "for index",
-        "whole = self._stored.pop()\nfor index",
-        "len(self),",
-        "len(whole),",
-        "self._stored[0].rows",
-        "whole.rows",
-    )
-    """the buffer is empty after one epoch: PPO goes over the same rows several times, clear() is the caller's"""
-    first_batch_only = edit(
-        "self._stored = [merge_experiences(self._stored)]", "pass", "len(self),", "len(self._stored[0]),"
-    )
-    """only the first appended batch is yielded: all of them are stored"""
     size_taken_for_the_number_of_minibatches = edit(".split(size)", ".chunk(size)")
     """size is taken for the number of minibatches: it is the number of rows in one"""
-    prompts_merged_on_the_wrong_side = edit(
-        "merge_experiences(self._stored)",
-        "merge_experiences([widened(one) for one in self._stored])",
-        "if len(self._stored) > 1",
-        "from dataclasses import replace\n"
-        "\n"
-        "prompt_length = max(one.prompt_length for one in self._stored)\n"
-        "\n"
-        "def widened(one):\n"
-        "    def widen(tensor):\n"
-        "        prompts, responses = tensor[:, : one.prompt_length], tensor[:, one.prompt_length :]\n"
-        "        return torch.cat([pad(prompts, (0, prompt_length - one.prompt_length)), responses], dim=1)\n"
-        "\n"
-        "    return replace(one, input_ids=widen(one.input_ids), attention_mask=widen(one.attention_mask))\n"
-        "\n"
-        "if len(self._stored) > 1",
-        read=PITFALLS,
-    )
-    """shorter prompts are padded on the right when batches are merged: padding then stands inside the text"""
 
 
 class EvaluateResponses(Wrong, of="evaluate_responses"):
@@ -332,8 +224,6 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     """values[t] is read after token t: it is V of the text before, so the slice starts at P - 1"""
     scores_stored_after_the_penalty = edit("penalize_missing_stop(", "scores := penalize_missing_stop(")
     """the score is stored after the penalty: `scores` is what the reward model said"""
-    scores_stored_after_the_clip = edit("scores=scores", "scores=scores.clamp(-config.clip_score, config.clip_score)")
-    """the score is stored after the clip: `scores` is what the reward model said"""
     penalty_after_the_clip = edit(
         "    config.clip_score,\n",
         "    1e9,\n",
@@ -345,53 +235,18 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     """a response that never stopped is not penalized"""
     other_stop_tokens_penalized = edit("config.stop_token_ids", "config.stop_token_ids[:1]", read=PITFALLS)
     """only the first stop token counts: a response that ended with another one is penalized"""
-    score_replaced_by_the_penalty = edit(
-        "penalize_missing_stop(scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty)",
-        "scores.where(\n"
-        "    torch.isin(generation.responses, torch.tensor(config.stop_token_ids)).any(dim=1),\n"
-        "    -config.missing_stop_penalty,\n"
-        ")",
-        read=PITFALLS,
-    )
-    """a missing stop replaces the score by minus the penalty: it is subtracted, so that better stays better"""
     whiten_rewards_ignored = edit("if config.whiten_rewards:", "if False:", read=PITFALLS)
     """whiten_rewards is accepted and never used"""
     rewards_centred = edit(", shift_mean=False", "")
     """whitened rewards lose their mean: shift_mean=False keeps it, or a good batch looks like a bad one"""
-    rewards_always_whitened = edit("if config.whiten_rewards:", "if True:")
-    """the rewards are whitened although whiten_rewards is off"""
     advantages_whitened = edit("advantages=advantages", "advantages=masked_whiten(advantages, generation.mask)")
     """the advantages are whitened here: experience holds raw ones, the trainer whitens after the returns"""
-    kl_coef_fixed = first("kl_coef = 0.1")
-    """kl_coef is fixed at 0.1; it is the coefficient of this rollout"""
-    kl_estimator_ignored = edit("config.kl_estimator", '"k1"', read=PITFALLS)
-    """kl_estimator is accepted and never used"""
-    clip_score_ignored = edit("config.clip_score", "5.0", read=PITFALLS)
-    """clip_score is accepted and never used"""
-    gamma_not_passed_on = edit("config.gamma", "1.0")
-    """gamma is not handed to compute_response_gae"""
-    lam_not_passed_on = edit("config.lam", "0.95")
-    """lam is not handed to compute_response_gae"""
     critic_with_dropout = edit("evaluation_mode(model)", "nullcontext()", read=PITFALLS)
     """dropout is on while the critic evaluates: its values are noise; use evaluation_mode"""
     model_left_in_eval_mode = first("model.eval()")
     """the model is left in eval mode: evaluation_mode puts each mode back"""
     model_left_in_train_mode = edit("return Experience(", "model.train()\nreturn Experience(")
     """train() afterwards switches on what was off before: evaluation_mode puts each module's mode back"""
-    modes_restored_as_a_whole = edit(
-        "with evaluation_mode(model):",
-        "was_training = model.training\nwith nullcontext(model.eval()):",
-        "ref_log_probs = gather",
-        "model.train(was_training)\nref_log_probs = gather",
-    )
-    """train(was) sets every part of the model alike: each goes back to its own mode; use evaluation_mode"""
-    modes_not_put_back_after_an_error = edit(
-        "with evaluation_mode(model):",
-        "training = {module: module.training for module in model.modules()}\nwith nullcontext(model.eval()):",
-        "ref_log_probs = gather",
-        "for module, was_training in training.items():\n    module.training = was_training\nref_log_probs = gather",
-    )
-    """an error of the critic leaves the model in eval mode: put the modes back in finally, or use evaluation_mode"""
     evaluated_in_inference_mode = edit("return Experience(", "with torch.inference_mode():\n    return Experience(")
     """inference_mode gives tensors that no later gradient may touch: training reads them, so no_grad"""
     values_left_in_16_bits = edit("values.to(ref_log_probs.dtype)", "values")
@@ -414,13 +269,6 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
         read=FOUR,
     )
     """old and reference log-probs are swapped: the sampler's are for the ratio, the reference's for the KL"""
-    log_probs_exchanged_in_the_rewards = edit(
-        "    generation.log_probs,\n    ref_log_probs,\n", "    ref_log_probs,\n    generation.log_probs,\n", read=FOUR
-    )
-    """the log-probs of policy and reference are exchanged in compute_rewards, which takes the policy's first: its KL is
-    of log_probs - ref_log_probs"""
-    padding_marked_as_text = first("attention_mask = torch.ones_like(attention_mask)", read=CACHE)
-    """everything is marked as text: the padding of prompts and responses is masked, for all who read it"""
     visible_by_the_pad_token = edit(
         "attention_mask.bool(), generation.mask",
         "attention_mask.bool(), generation.responses != config.pad_token_id",

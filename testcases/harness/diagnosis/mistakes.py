@@ -23,7 +23,7 @@ from ..catalog.lessons import SOLUTIONS, region_of, region_text
 from ..execution.executor import InProcess
 from ..execution.messages import Call, Outcome
 from ..execution.modules import ModuleSet
-from ..oracle.mutations import Change, wrong_answers
+from ..oracle.mutations import wrong_answers
 from ..oracle.reference import examples, kept, shared_reference
 from .code import code_in, definitions_in, words_of
 from .values import CHEAP, Mistake, Shows, Sign
@@ -56,7 +56,7 @@ class Bench:
         own = [one for one in wrong_answers(self.lesson) if one.exercise == self.exercise]
         # A test that a student writes is read as a text, so that other code in its place changes nothing.
         by_file = self.exercise.startswith("test_")
-        changes = (one.change.apply if isinstance(one.change, Change) and not by_file else None for one in own)
+        changes = (None if by_file else one.change.apply for one in own)
         return tuple(Mistake(change, wrong=one) for change, one in zip(changes, own, strict=True))
 
     @kept
@@ -129,7 +129,7 @@ class Bench:
 
 def _change_of(mistake: Mistake) -> Callable[[str], str]:
     if mistake.change is None:
-        raise LookupError("a function stands in place of the exercise")
+        raise LookupError("it is read as a file")
     return mistake.change
 
 

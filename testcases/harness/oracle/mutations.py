@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ..catalog.lessons import region_of, region_text
 from ..catalog.sections import section_for
@@ -72,8 +72,7 @@ class NamedChange:
     """One line: what is wrong with it, or what is different."""
     read: str
     """Heading in the lesson's README that says it."""
-    change: Change | Callable[..., Any]
-    """The change of the exercise's region, or a function in place of the exercise."""
+    change: Change
     invariants: tuple[Callable[..., bool], ...] = ()
     """Of a suspect: what each right repair keeps. A docstring says what; the arguments and a function that asks with
     others tell whether."""
@@ -87,39 +86,84 @@ class Suspect(WrongAnswer):
     """The reference with one bug, handed out in place of a stub, to be found and repaired."""
 
 
-class RightAnswer(NamedChange):
-    """Another way that the docstring allows."""
-
-
-class PublishedAnswer(NamedChange):
-    """The formula as a library or a page has it: right on plain numbers, and so in the whole basic suite."""
+Named = TypeVar("Named", bound=NamedChange)
 
 
 class _Bank:
-    """Changes as class attributes, and functions where none can say it; the reason is the docstring of either."""
+    """Changes to one exercise, as class attributes: the string below each says why."""
 
-    kind: type[NamedChange]
+    of = ""
 
     def __init_subclass__(cls, of: str = "") -> None:
-        lesson = cls.__module__.split(".")[1] if of else ""
-        members = list(vars(cls).items()) if of else []
-        kept = tuple(one for _, one in members if inspect.isfunction(one)) if cls.kind is Suspect else ()
-        for name, change in members:
-            if isinstance(change, Change):
-                why, read = change.why or _docstrings(cls.__module__).get((cls.__name__, name)), change.read
-            elif inspect.isfunction(change) and not kept and not name.startswith("_"):
-                why, read = " ".join((change.__doc__ or "").split()), None
-            else:
-                continue
-            if not why:
-                raise LookupError(f"{cls.__name__}.{name} has no docstring that says why")
-            _collected.setdefault(cls.__module__, []).append(
-                cls.kind(of, name, why, read or section_for(lesson, of), change, kept)
-            )
+        cls.of = of
+
+
+class Wrong(_Bank):
+    """The mistakes in one exercise.
+
+    class TdErrors(Wrong, of="td_errors"):
+        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "")
+        \"""nothing is removed at a done: ...\"""
+    """
+
+
+class Planted(_Bank):
+    """The bug of an exercise that is handed out as a suspect, said in the same way. Its functions are invariants."""
+
+
+class Right(_Bank):
+    """Other right ways to write one exercise, said in the same way: all that its docstring allows must pass."""
+
+
+class Published(_Bank):
+    """The published ways to write one exercise, adapted in names and shapes: they must pass its basic suite."""
+
+
+def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
+    """The mistakes of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
+    return (*suspects(lesson).values(), *_listed(f"testcases.{lesson}.mistakes", Wrong, WrongAnswer))
+
+
+def suspects(lesson: str) -> dict[str, Suspect]:
+    """Exercise -> its suspect, where one is handed out. Most lessons have none."""
+    return {one.exercise: one for one in _listed(f"testcases.{lesson}.suspects", Planted, Suspect)}
+
+
+def right_answers(lesson: str) -> tuple[NamedChange, ...]:
+    """The other right ways to write the exercises of a lesson, in the order of the file."""
+    return _listed(f"testcases.{lesson}.variants", Right, NamedChange)
+
+
+def published_answers(lesson: str) -> tuple[NamedChange, ...]:
+    """The published ways to write a lesson's formulas, in the order of the file."""
+    return _listed(f"testcases.{lesson}.variants", Published, NamedChange)
 
 
 @cache
-def _docstrings(module: str) -> dict[tuple[str, str], str]:
+def _listed(module: str, bank: type[_Bank], kind: type[Named]) -> tuple[Named, ...]:
+    """What the banks of a module hold.
+
+    Raises:
+        LookupError: an entry does not say why.
+    """
+    if not exists(module):
+        return ()
+    own = [one for one in vars(importlib.import_module(module)).values() if isinstance(one, type)]
+    whys, found = _strings_below(module), []
+    for one in (one for one in own if issubclass(one, bank) and one is not bank):
+        functions = tuple(value for value in vars(one).values() if inspect.isfunction(value))
+        for name, change in vars(one).items():
+            if not isinstance(change, Change):
+                continue
+            why = change.why or whys.get((one.__name__, name), "")
+            if not why:
+                raise LookupError(f"{one.__name__}.{name} has no string below it that says why")
+            read = change.read or section_for(module.split(".")[1], one.of)
+            found.append(kind(one.of, name, why, read, change, functions))
+    return tuple(found)
+
+
+def _strings_below(module: str) -> dict[tuple[str, str], str]:
     """(class, attribute) -> the string below the attribute's line, which Python does not keep."""
     found = {}
     for bank in ast.parse(inspect.getsource(sys.modules[module])).body:
@@ -128,83 +172,6 @@ def _docstrings(module: str) -> dict[tuple[str, str], str]:
                 case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(why))):
                     found[getattr(bank, "name", ""), name] = " ".join(why.split())
     return found
-
-
-_collected: dict[str, list[NamedChange]] = {}
-"""Module of a lesson's mistakes, variants or suspects -> the changes in it."""
-
-
-class Wrong(_Bank):
-    """The wrong answers to one exercise.
-
-    class TdErrors(Wrong, of="td_errors"):
-        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "")
-        \"""nothing is cut at a done: ...\"""
-    """
-
-    kind = WrongAnswer
-
-
-class Planted(_Bank):
-    """The bug of an exercise that is handed out as a suspect, said in the same way. Its functions are invariants."""
-
-    kind = Suspect
-
-
-class Right(_Bank):
-    """Other right answers to one exercise, said in the same way: all that its docstring allows must pass.
-
-    class TdErrors(Right, of="td_errors"):
-        by_a_loop = instead("...")
-        \"""step by step, without slices\"""
-    """
-
-    kind = RightAnswer
-
-
-class Published(_Bank):
-    """The published ways to write one exercise, adapted in names and shapes: they must pass its basic suite.
-
-    class TdErrors(Published, of="td_errors"):
-        cleanrl = instead("...")
-        \"""CleanRL, ppo.py: ...\"""
-    """
-
-    kind = PublishedAnswer
-
-
-def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
-    """The wrong answers of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
-    return (
-        *suspects(lesson).values(),
-        *(answer for answer in _answers_in(f"testcases.{lesson}.mistakes") if isinstance(answer, WrongAnswer)),
-    )
-
-
-def suspects(lesson: str) -> dict[str, Suspect]:
-    """Exercise -> its suspect, where one is handed out. Most lessons have none."""
-    found = _answers_in(f"testcases.{lesson}.suspects")
-    return {suspect.exercise: suspect for suspect in found if isinstance(suspect, Suspect)}
-
-
-def right_answers(lesson: str) -> tuple[RightAnswer, ...]:
-    """The other right answers of a lesson, in the order of the file."""
-    return tuple(answer for answer in _answers_in(f"testcases.{lesson}.variants") if isinstance(answer, RightAnswer))
-
-
-def published_answers(lesson: str) -> tuple[PublishedAnswer, ...]:
-    """The published ways to write a lesson's formulas, in the order of the file."""
-    return tuple(
-        answer for answer in _answers_in(f"testcases.{lesson}.variants") if isinstance(answer, PublishedAnswer)
-    )
-
-
-@cache
-def _answers_in(module: str) -> tuple[NamedChange, ...]:
-    if not exists(module):
-        return ()
-    importlib.import_module(module)
-    return tuple(_collected.get(module, ()))
 
 
 def exists(module: str) -> bool:
@@ -221,7 +188,6 @@ def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:
     Raises:
         LookupError: the change does not apply.
     """
-    assert isinstance(answer.change, Change)
     lines, region = region_of(lesson, answer.exercise)
     indent = lines[region.first][: -len(lines[region.first].lstrip())]
     try:

@@ -15,9 +15,9 @@ from typing import Any
 
 from ..catalog.lessons import ROOT
 from ..catalog.lessons import lesson as read_lesson
-from ..execution.executor import InProcess, solutions, solutions_changed, solutions_with
+from ..execution.executor import InProcess, solutions, solutions_changed
 from ..execution.messages import Call, Outcome
-from .mutations import Change, NamedChange, changed_source, exists
+from .mutations import NamedChange, changed_source, exists
 
 KEPT = 4
 EXAMPLE_SEED = 20240
@@ -155,10 +155,8 @@ def calls_made() -> Iterator[Counter[CodeType]]:
 
 
 def with_change(lesson: str, answer: NamedChange) -> InProcess:
-    if isinstance(answer.change, Change):
-        path, source = changed_source(lesson, answer)
-        return solutions_changed(lesson, {path: source})
-    return solutions_with(lesson, answer.exercise, answer.change)
+    path, source = changed_source(lesson, answer)
+    return solutions_changed(lesson, {path: source})
 
 
 def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Call, ...]:

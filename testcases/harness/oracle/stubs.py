@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..catalog.lessons import SOLUTIONS, lesson_names, regions
 from ..catalog.lessons import lesson as read_lesson
-from .mutations import Change, region_text, suspects
+from .mutations import region_text, suspects
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
 RUNS = {
@@ -29,7 +29,6 @@ def emptied(path: Path, exercises: Iterable[str]) -> str:
             indent = marker[: len(marker) - len(marker.lstrip())]
             text = f'raise NotImplementedError("{lesson.short}: {region.exercise}")'
             if suspect := suspects(lesson.name).get(region.exercise):
-                assert isinstance(suspect.change, Change)
                 text = suspect.change.apply(region_text(lesson.name, region.exercise))
             lines[region.first : region.last + 1] = textwrap.indent(text, indent).splitlines()
     return "\n".join(lines) + "\n"
