@@ -5,12 +5,12 @@ import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testcases.harness.catalog.lessons import CAPSTONE, course_lessons  # noqa: E402
+from testcases.harness.catalog.lessons import CAPSTONE, course_lessons, lesson_names  # noqa: E402
 from testcases.harness.execution.modules import ModuleSet  # noqa: E402
 
 _for_good = ExitStack()
@@ -52,6 +52,15 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
         _for_good.enter_context(modules.in_place())
         return [modules.lesson(name) for name in (own, *others)]
     return [importlib.import_module(f"solutions.{name}") for name in (own, *others)]
+
+
+def course(stack: str, own: str) -> SimpleNamespace:
+    """Every lesson by the name of its folder without the number: `course(STACK, "lesson09_ppo_trainer").gae`.
+
+    Args: as `lessons`.
+    """
+    names = [own, *(name for name in lesson_names() if name != own)]
+    return SimpleNamespace(**{name[9:]: lesson for name, lesson in zip(names, lessons(stack, *names), strict=True)})
 
 
 def _unwritten(lesson: str) -> list[str]:
