@@ -1,7 +1,6 @@
 """Notebook 13: what a token weighs, which groups teach, whose gradient a KL penalty has, how far best of n goes."""
 
 from collections.abc import Sequence
-from types import ModuleType
 
 import torch
 from matplotlib import pyplot
@@ -13,18 +12,6 @@ from book.figures import BLUE, GREEN, ORANGE
 from . import suptitle
 
 GRAY = "#8b949e"
-
-
-def weights_by_length(lesson: ModuleType, lengths: Sequence[int], constant: float) -> dict[str, Tensor]:
-    """What one token weighs in a batch with one response of each length, by denominator."""
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
-    found = {}
-    for denominator in lesson.DENOMINATORS:
-        losses = torch.zeros(mask.shape, requires_grad=True)
-        fixed = constant if denominator == "constant" else None
-        loss = lesson.reduce_losses(losses, mask, denominator, constant=fixed)
-        found[denominator] = torch.autograd.grad(loss, losses)[0][:, 0]
-    return found
 
 
 def draw_weights(lengths: Sequence[int], weights: dict[str, Tensor]) -> tuple[Figure, str]:
@@ -43,11 +30,6 @@ def draw_weights(lengths: Sequence[int], weights: dict[str, Tensor]) -> tuple[Fi
     return figure, alt
 
 
-def groups_of(chance: float, size: int, count: int, generator: torch.Generator) -> Tensor:
-    """Groups of right (1) and wrong (0) answers to prompts that are solved with this probability."""
-    return (torch.rand(count, size, generator=generator) < chance).float()
-
-
 def draw_groups(chances: Sequence[float], strength: dict[str, list[float]], teach: list[float]) -> tuple[Figure, str]:
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3), layout="constrained")
     for (name, values), color in zip(strength.items(), (BLUE, ORANGE), strict=True):
@@ -63,33 +45,6 @@ def draw_groups(chances: Sequence[float], strength: dict[str, list[float]], teac
         "higher. Right: the share of groups that teach, near 1 in the middle and small at both ends."
     )
     return figure, alt
-
-
-def kl_slopes(lesson: ModuleType, policy: Tensor, old: Tensor, reference: Tensor) -> dict[str, Tensor]:
-    """Mean gradient by the logits of a policy over a few words: of two losses, and the exact one of two divergences."""
-    logits = policy.log().clone().requires_grad_(True)
-    now = logits.log_softmax(dim=0)
-    mask = torch.ones(len(policy), 1, dtype=torch.bool)
-
-    def mean_slope(with_ratio: bool) -> Tensor:
-        before = old.log() if with_ratio else now.detach()
-        tokens = [one.unsqueeze(1) for one in (now, before, reference.log())]
-        losses = lesson.kl_token_losses(*tokens, mask).squeeze(1)
-        if not with_ratio:  # k3 alone: its tokens still come from the old policy
-            difference = reference.log() - now
-            losses = difference.exp() - 1 - difference
-        return torch.autograd.grad((old * losses).sum(), logits, retain_graph=True)[0]
-
-    def exact(divergence: Tensor) -> Tensor:
-        return torch.autograd.grad(divergence, logits, retain_graph=True)[0]
-
-    chances = now.exp()
-    return {
-        "k3 alone": mean_slope(False),
-        "ratio * k3": mean_slope(True),
-        "KL(policy || reference)": exact((chances * (now - reference.log())).sum()),
-        "KL(reference || policy)": exact((reference * (reference.log() - now)).sum()),
-    }
 
 
 def draw_slopes(slopes: dict[str, Tensor]) -> tuple[Figure, str]:
