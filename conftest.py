@@ -171,7 +171,8 @@ class _Run:
             return (yield)
         if self.engine is None:
             self.engine = self._make_engine()
-        self.engine.begin_test()
+        entry = entry_of(item.nodeid)
+        self.engine.begin_test(entry is not None and entry.is_basic)
         with self.engine.active():
             result = yield
         return result

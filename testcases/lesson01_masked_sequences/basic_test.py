@@ -434,8 +434,8 @@ def test_position_ids_of_a_bool_mask_keeps_rows_apart():
 def test_masked_whiten_brings_mean_and_variance_to_0_and_1():
     values, mask = 1 + normal(4, 4), torch.arange(4) < torch.tensor([[4], [2], [1], [2]])
     answer = masked_whiten(100 * values, mask)
-    assert abs(answer[mask].mean()) < 1e-12, "real tokens with mean 0"
-    assert abs(answer[mask].var() - 1) < 1e-8, "real tokens with variance 1 (over n - 1)"
+    assert abs(answer[mask].mean()) < 1e-5, "real tokens with mean 0"
+    assert abs(answer[mask].var() - 1) < 1e-5, "real tokens with variance 1 (over n - 1)"
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])

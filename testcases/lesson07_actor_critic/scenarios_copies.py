@@ -131,7 +131,7 @@ def _state(result: Any, model: nn.Module) -> dict[str, Any]:
 
 def frozen_output(lesson: Any, x: Tensor) -> Any:
     """What a frozen model gives twice: dropout would make them differ, and a gradient would reach its weights."""
-    model = _prepared((), ())
+    model = _prepared((), ()).to(x.dtype)
     lesson.freeze(model)
     torch.manual_seed(0)
     first, second = model(x), model(x)

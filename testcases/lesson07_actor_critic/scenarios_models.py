@@ -32,7 +32,8 @@ def with_parameters(
     It has read another batch of the same shape before, of which it may keep nothing.
     """
     forget_the_batch(model, method, *(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
-    given = {f"model.{name}": value for name, value in parameters.items() if value is not None}
+    dtype = next(model.parameters()).dtype
+    given = {f"model.{name}": value.to(dtype) for name, value in parameters.items() if value is not None}
     return functional_call(_Method(model, method), given, arguments)
 
 

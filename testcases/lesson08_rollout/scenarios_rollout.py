@@ -128,10 +128,10 @@ def evaluated_by_its_own_base(
             is_own = policy.is_on and policy.active_adapter == "default"
             return super().forward(input_ids, attention_mask) + (0.0 if is_own else 1.0)
 
-    zeros = torch.zeros(responses.shape, dtype=torch.float64)
+    zeros = torch.zeros(responses.shape, dtype=table.dtype)
     found = _evaluate(
         lesson,
-        actor_critic(lesson, policy, Shares(torch.zeros(len(table), dtype=torch.float64))),
+        actor_critic(lesson, policy, Shares(torch.zeros_like(table[0]))),
         None,
         lambda *text, **named: zeros[:, 0],
         input_ids=input_ids,

@@ -58,7 +58,7 @@ def subject_of(exercise: str, changes: Sequence[str] = ()) -> InProcess:
 def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
     with (engine := Engine(subject, reference=shared_reference())).active():
         for case in cases_of(lesson_of(exercise), exercise):
-            engine.begin_test()
+            engine.begin_test(case.entry.is_basic)
             if isinstance(verdict := case.run(), CheckFailed):
                 yield verdict
 

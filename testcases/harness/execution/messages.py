@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -255,6 +255,8 @@ def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) ->
         return {key: copy_plain(part, tensor) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(copy_plain(part, tensor) for part in value)
+    if isinstance(value, Record):
+        return replace(value, values=copy_plain(value.values, tensor))
     return value
 
 

@@ -45,14 +45,18 @@ class Rules:
     equal_nan: bool = False
     what: str = "value"
     """What is compared: "value" or "gradient"."""
+    single: bool = False
+    """Whether float64 is compared as float32, which may also stand in its place: what is asked is the formula."""
     nan: str = "NaN in"
     """What a NaN in the answer is, such as "NaN leaked from the padding into"."""
 
     def tolerance(self, dtype: torch.dtype) -> tuple[float, float]:
         """Relative and absolute."""
-        if self.atol is None and self.rtol is None:
-            return TOLERANCE.get(dtype, TOLERANCE[torch.float64])
-        return self.rtol or 0.0, self.atol or 0.0
+        rtol, atol = TOLERANCE.get(dtype, TOLERANCE[torch.float64])
+        if self.atol is not None or self.rtol is not None:
+            rtol, atol = self.rtol or 0.0, self.atol or 0.0
+        least = TOLERANCE[torch.float32] if self.single else (0.0, 0.0)
+        return max(rtol, least[0]), max(atol, least[1])
 
 
 EXACT = Rules()
@@ -116,6 +120,8 @@ def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) ->
         kind = f"returned {type_name(got, sized=False)}"
         kind += " where a tensor is due" if isinstance(got, (int, float)) else ""
         return Difference(kind, (wanted, f"got      {shown}"))
+    if rules.single and {got.dtype, expected.dtype} == {torch.float32, torch.float64}:
+        got = got.to(expected.dtype)
     if got.shape != expected.shape:
         lines = (f"expected {where}shape {tuple(expected.shape)}", f"got      shape {tuple(got.shape)}: {show(got)}")
         return Difference("wrong shape", lines)
@@ -175,6 +181,8 @@ def _near(expected: float, got: float, rules: Rules = EXACT) -> bool:
     relative, absolute = FLOAT
     if rules.atol is not None or rules.rtol is not None:
         relative, absolute = max(relative, rules.rtol or 0.0), rules.atol or 0.0
+    if rules.single:
+        relative, absolute = rules.tolerance(torch.float32)
     return math.isclose(expected, got, rel_tol=relative, abs_tol=absolute)
 
 

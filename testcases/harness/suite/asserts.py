@@ -42,6 +42,7 @@ from ..report.failures import (
     show_argument,
     type_name,
 )
+from .questions import in_float32
 from .session import current
 
 LONG_CALL = 330
@@ -102,12 +103,13 @@ def example(
 
 
 def call(target: Any, /, *args: Any, **options: Any) -> Answer:
-    """Run an exercise of the code under test; arguments as in `example`.
+    """Run an exercise of the code under test; arguments as in `example`, in the basic suite in float32.
 
     Raises:
         NotStarted, Waiting: it, or one it needs, is still a stub.
     """
     asked = example(target, *args, **options)
+    asked = in_float32(asked) if current().of_the_formula else asked
     return Answer(asked, current().ask(asked))
 
 
@@ -235,7 +237,7 @@ def assert_equal(got: Any, expected: Any = ..., /, **options: Any) -> None:
     A list is a tensor (float64, int64 or bool). A gradient of None: nothing may flow there.
 
     Args:
-        atol, rtol: how close; without them as closely as the dtype allows.
+        atol, rtol: how close; without them as closely as the dtype allows; in the basic suite, as float32.
         dtype: of the expected tensor.
         equal_nan: whether NaN is expected where `expected` has it.
         others: parts of a tuple or dict, by name.
@@ -306,7 +308,7 @@ def _parts(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
 def _assert_plainly(got: Any, expected: Any, rules: dict[str, Any]) -> None:
     dtype = rules.pop("dtype", None)
     wanted = as_tensor(expected, dtype) if isinstance(got, Tensor) and not isinstance(expected, dict) else expected
-    if difference := first_difference(wanted, got, Rules(**rules)):
+    if difference := first_difference(wanted, got, Rules(**rules, single=current().of_the_formula)):
         if calls := current().calls:  # Something that the test has made of answers: the last one is reported.
             calls[-1].answer.fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
         raise AssertionError("\n".join(difference.lines))
@@ -380,11 +382,15 @@ class Answer:
         if parts:
             return self
         wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
-        rules = Rules(atol, rtol, equal_nan, nan=nan_in(self.call.arguments))
+        rules = self._rules(atol, rtol, equal_nan=equal_nan)
         difference = first_difference(wanted, self._value(), rules, self.part_name or "")
         if difference and not current().has_read and first_difference(wanted, self._right_part(), rules):
             self._fail_of_the_test(wanted)
         return self._fail_with(difference)
+
+    def _rules(self, atol: float | None, rtol: float | None, **others: Any) -> Rules:
+        nan, single = nan_in(self.call.arguments), current().of_the_formula
+        return Rules(atol, rtol, nan=nan, single=single, **others)
 
     def _right_part(self) -> Any:
         """The reference's answer, or this part of it."""
@@ -418,11 +424,11 @@ class Answer:
             return self.raises(wanted.error.type_name)
         self.is_sound()
         # Where the reference says NaN, it is right.
-        rules = Rules(atol, rtol, equal_nan=True, nan=nan_in(self.call.arguments))
+        rules = self._rules(atol, rtol, equal_nan=True)
         self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
         for name, slope in wanted.gradients.items():
             self._check_gradient(name, slope, atol, rtol)
-        if self.outcome.tracked and not wanted.tracked:
+        if self.outcome.tracked and not wanted.tracked and not current().of_the_formula:
             self.has_no_gradient()
         return self
 
@@ -548,7 +554,7 @@ class Answer:
             lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
             self.fail("no gradient", lines, part=Part(Kind.SLOPE, name))
         got = torch.zeros_like(like) if got is None else got
-        rules = Rules(atol, rtol, what="gradient", nan=nan_in(self.call.arguments))
+        rules = self._rules(atol, rtol, what="gradient")
         difference = first_difference(wanted, got, rules, name)
         if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
             difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
@@ -647,7 +653,7 @@ def _show_call(asked: Call) -> str:
         text = f"called   {asked.exercise}, with {shown}" if asked.scenario else f"called   {asked.exercise}({shown})"
         if len(text) <= LONG_CALL:
             break
-    return text
+    return text.replace(" (float32)", "") if current().of_the_formula else text
 
 
 def _told_of(asked: Call) -> list[str]:

@@ -2,18 +2,21 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..execution.messages import Call, tensors_in
+from ..execution.messages import Call, copy_plain, tensors_in
+from ..report.compare import BY_ROUNDING
 from ..report.failures import CheckFailed
 
 SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6
+PRECISION = "the precision of the numbers"
 EXTREME = "very large, very small or very many numbers"
 BY_NAME = {
     "gradient|detach|of_data|are_data": "where a gradient may flow",
-    "float|precision|dtype|digits": "the precision of the numbers",
+    "float|precision|dtype|digits": PRECISION,
     "tail|unlikely|far_from|overflow|long|any_size": EXTREME,
 }
 """What a test is about whose question is plain, by words in its name."""
@@ -31,7 +34,7 @@ def hard(call: Call) -> str:
     if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() and not _is_right_padded(mask):
         return "masks with gaps, with empty rows or with padding on the left"
     dtypes = {tensor.dtype for tensor in floats}
-    return "the precision of the numbers" if len(dtypes) > 1 or dtypes.difference(SINGLE) else ""
+    return PRECISION if len(dtypes) > 1 or dtypes.difference(SINGLE) else ""
 
 
 def _is_right_padded(mask: Tensor) -> bool:
@@ -39,8 +42,20 @@ def _is_right_padded(mask: Tensor) -> bool:
 
 
 def plain(calls: Sequence[Call]) -> tuple[Call, ...]:
-    """The plain ones; all, where an exercise has none."""
-    return tuple(one for one in calls if not hard(one)) or tuple(calls)
+    """The plain ones in float32; all, where an exercise has none."""
+    return tuple(map(in_float32, [one for one in calls if not hard(one)] or calls))
+
+
+def in_float32(call: Call) -> Call:
+    """The same question as a training run asks it: published code takes this precision for granted."""
+
+    def narrow(tensor: Tensor) -> Tensor:
+        return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+    weights = call.grad_weights
+    return replace(
+        call, arguments=copy_plain(call.arguments, narrow), grad_weights=weights if weights is None else narrow(weights)
+    )
 
 
 def if_right(test: str, error: BaseException | None) -> str:
@@ -52,6 +67,8 @@ def if_right(test: str, error: BaseException | None) -> str:
     if asked is None:
         return ""
     assert isinstance(error, CheckFailed)
+    if error.kind == "wrong dtype" or error.kind.endswith(BY_ROUNDING):
+        return f"Your formula is right; this is about {PRECISION}."
     is_slope = error.kind in ("wrong gradient", "no gradient", "carries a gradient")
     words = f"{error.kind} {test.partition('::')[2]}" if is_slope or not hard(asked) else ""
     about = next((text for pattern, text in BY_NAME.items() if re.search(pattern, words)), "") or hard(asked)

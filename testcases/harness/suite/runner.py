@@ -36,7 +36,7 @@ class Case:
         from .asserts import failure_of  # here, since both need this
         from .session import current
 
-        current().begin_test()
+        current().begin_test(self.entry.is_basic)
         try:
             self.function(**self.parameters)
         except (Exception, pytest.fail.Exception) as error:

@@ -51,6 +51,8 @@ class Engine:
     """Whether agreement with the reference asks the questions of `families`, too."""
     pays_once: bool = False
     """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
+    of_the_formula: bool = False
+    """Whether this test is of the basic suite, where numbers are compared as float32."""
     draws: int = 0
     """How often examples were asked for: a test that asks for none does not depend on the seed."""
     answered: list[Call] = field(default_factory=list)
@@ -71,7 +73,8 @@ class Engine:
         finally:
             _active.reset(token)
 
-    def begin_test(self) -> None:
+    def begin_test(self, of_the_formula: bool = False) -> None:
+        self.of_the_formula = of_the_formula
         self.answered.clear()
         self.calls.clear()
         self.lent.clear()
