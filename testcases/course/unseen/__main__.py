@@ -11,7 +11,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names, region_of
@@ -30,29 +30,18 @@ def lesson_of(exercise: str) -> str:
     return next(name for name in lesson_names() if exercise in read_lesson(name).exercises)
 
 
-def body_of(exercise: str, changes: Sequence[str] = ()) -> str:
-    """Our answer with these changes in it.
-
-    Raises:
-        LookupError: what one of them replaces doesn't stand there.
-    """
-    body = RIGHT[exercise]
-    for change in changes:
-        old, _, new = change.partition(" => ")
-        if old not in body:
-            raise LookupError(f"{exercise}: {old!r}")
-        body = body.replace(old, new)
-    return body
-
-
-def subject_of(exercise: str, changes: Sequence[str] = ()) -> InProcess:
-    """The solution, with our answer to one exercise."""
-    lesson = lesson_of(exercise)
-    lines, region = region_of(lesson, exercise)
-    indent = lines[region.first].partition("#")[0]
-    body = textwrap.indent(textwrap.dedent(body_of(exercise, changes)).strip("\n"), indent).splitlines()
-    text = "\n".join([*lines[: region.first], *body, *lines[region.last + 1 :]]) + "\n"
-    return solutions_changed(lesson, {f"{lesson}/{region.file}.py": text})
+def subject_of(bodies: Mapping[str, str]) -> InProcess:
+    """The solution, with these answers to exercises of one lesson."""
+    lesson = lesson_of(next(iter(bodies)))
+    places = {exercise: region_of(lesson, exercise)[1] for exercise in bodies}
+    texts: dict[str, list[str]] = {}
+    for exercise in sorted(bodies, key=lambda one: -places[one].first):  # From below, so that the lines above stay.
+        region = places[exercise]
+        lines = texts.setdefault(f"{lesson}/{region.file}.py", list(region_of(lesson, exercise)[0]))
+        indent = lines[region.first].partition("#")[0]
+        body = textwrap.indent(textwrap.dedent(bodies[exercise]).strip("\n"), indent)
+        lines[region.first : region.last + 1] = body.splitlines()
+    return solutions_changed(lesson, {file: "\n".join(lines) + "\n" for file, lines in texts.items()})
 
 
 def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
@@ -66,20 +55,23 @@ def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
 def main() -> None:
     kind, *numbers = sys.argv[1:] or ["all"]
     if kind == "right":
-        for exercise in RIGHT:
-            print(exercise, next((str(one) for one in failures(subject_of(exercise), exercise)), "passes"), flush=True)
+        for exercise, body in RIGHT.items():
+            first = next((str(one) for one in failures(subject_of({exercise: body}), exercise)), "passes")
+            print(exercise, first, flush=True)
         return
     counts, total = Counter[str](), 0.0
-    chosen = [one for i, one in enumerate(rows(kind)) if not numbers or str(i) in numbers]
-    for name, exercise, words, changes in chosen:
+    for row in rows(kind):
+        if numbers and row.name.split()[1] not in numbers:
+            continue
         started = time.process_time()
-        failed = next(failures(subject_of(exercise, changes), exercise), None)
+        failed = next(failures(subject_of(row.bodies), row.exercise), None)
         seconds = time.process_time() - started
-        said = heard(str(failed)) if failed else "accepted"
-        verdict = "accepted" if failed is None else words(said) if said else "silent"
-        counts[verdict] += 1
-        total += seconds
-        print(f"{verdict:8} {seconds:5.1f}  {name}: {'; '.join(changes)!r}\n         {said}", flush=True)
+        said = heard(str(failed)) if failed else ""
+        verdict = "accepted" if failed is None else row.verdict(said) if said else "silent"
+        if row.words or failed:
+            counts[verdict] += 1
+            total += seconds
+            print(f"{verdict:8} {seconds:5.1f}  {row.name}\n         {said}", flush=True)
     print(*(f"fault: {one!r}" for one in faults), sep="\n")
     print(dict(counts), f"{total:.0f} s")
 
