@@ -2,6 +2,7 @@
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
 
 from solutions.lesson02_reward_model import last_token_index, pairwise_loss
 
@@ -39,6 +40,42 @@ def one_comparison() -> tuple[Figure, str]:
     return figure, alt
 
 
+def a_person_chooses() -> tuple[Figure, str]:
+    figure, (axes,) = canvas(2.7)
+    axes.set(xlim=(0, 14.4), ylim=(0, 5.4))
+    axes.axis("off")
+    axes.text(0.1, 5.1, 'prompt: "review the film :"', va="center", color=INK)
+    reviews = (
+        (3.7, "A", "the film was superb and\nthe plot was good .", 1.2, GREEN, "chosen"),
+        (1.5, "B", "the film was good but\nthe voice was usual .", 0.5, RULE, "rejected"),
+    )
+    for y, name, review, score, color, said in reviews:
+        frame = FancyBboxPatch((0.1, y - 0.8), 4.9, 1.6, "round,pad=0,rounding_size=0.15", ec=color, fc="none", lw=1.8)
+        axes.add_patch(frame)
+        axes.text(0.4, y, name, va="center", color=color, fontweight="bold")
+        axes.text(1.0, y, review, va="center", color=INK, fontsize=9)
+        axes.text(8.3, y, said, va="center", color=color, fontweight="bold")
+        axes.text(10.0, y, f"score {score}", va="center", color=BLUE)
+    axes.text(6.5, 4.15, "both are fine ...", ha="center", color=INK, fontsize=9)
+    axes.text(6.5, 2.6, "A praises\nmore: click", ha="center", va="center", color=INK, fontsize=9)
+    arrow = {"arrowstyle": "-|>", "color": RULE, "lw": 1.3}
+    for y in (3.7, 1.5):
+        axes.annotate("", (8.2, y), (5.2, y), arrowprops=arrow)
+    chance = torch.tensor(0.7).sigmoid().item()
+    axes.text(
+        12.0, 2.6, f"difference 0.7:\nA is chosen in\n{chance:.0%} of the clicks", va="center", color=BLUE, fontsize=9
+    )
+    axes.text(6.5, 5.1, "a person", ha="center", va="center", color=INK, fontweight="bold")
+    axes.text(8.3, 5.1, "the data", va="center", color=INK, fontweight="bold")
+    axes.text(10.0, 5.1, "what the reward model makes of it", va="center", color=BLUE, fontweight="bold")
+    alt = (
+        "A prompt and two reviews, A and B. A person finds both fine, then clicks on A, which praises more. The data "
+        "say only: A chosen, B rejected. The reward model gives A the score 1.2 and B 0.5. At a difference of 0.7 it "
+        f"expects that A is chosen in {chance:.0%} of the clicks."
+    )
+    return figure, alt
+
+
 def last_real_token() -> tuple[Figure, str]:
     words = ["review", "it", ":", "superb", "<eos>"]
     rows = [("padded on the right", 0), ("padded on the left", 3), ("padded on both sides", 2)]
@@ -68,4 +105,4 @@ def last_real_token() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"one-comparison": one_comparison, "last-real-token": last_real_token}
+FIGURES = {"a-person-chooses": a_person_chooses, "one-comparison": one_comparison, "last-real-token": last_real_token}

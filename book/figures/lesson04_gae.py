@@ -2,6 +2,7 @@
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from solutions.lesson04_gae import compute_gae
 
@@ -31,6 +32,29 @@ def credit_of_a_response() -> tuple[Figure, str]:
         "'superb', near 1 after it, 0.25 again after 'weak', then the score 0.48. Below: the TD error is large at "
         "'superb' (0.72) and 'weak' (-0.76) only; with lam = 0.95 the words before 'but' are positive, and those from "
         "'but' to 'weak' negative."
+    )
+    return figure, alt
+
+
+def credit_in_color() -> tuple[Figure, str]:
+    one = numbers()
+    figure, (axes,) = canvas(1.9)
+    widths = [0.55 + 0.17 * len(token) for token in one.tokens]
+    for row, lam in enumerate((0.0, LAM, 1.0)):
+        left = 0.0
+        axes.text(-0.25, -row, f"lam = {lam:g}", ha="right", va="center", color=INK, fontsize=9)
+        for token, width, advantage in zip(one.tokens, widths, one.advantages(lam).tolist(), strict=True):
+            color, strength = (BLUE if advantage > 0 else ORANGE), min(abs(advantage) / 0.8, 1.0)
+            axes.add_patch(Rectangle((left, -row - 0.4), width, 0.8, color=color, alpha=0.85 * strength, lw=0))
+            axes.text(left + width / 2, -row, token, ha="center", va="center", color=INK, fontsize=9)
+            left += width
+    axes.set(xlim=(-1.6, left + 0.05), ylim=(-2.5, 1.1))
+    axes.axis("off")
+    axes.text(0, 0.78, "Blue: write this more often. Orange: less often.", va="center", color=INK, fontsize=9)
+    alt = (
+        "The review three times, each word in the color of its advantage. lam = 0: only superb is blue, weak is "
+        "orange, and the full stop is a little blue. lam = 0.95: all words up to superb are blue, those from but to "
+        "weak orange. lam = 1: the same, with colors that are more even."
     )
     return figure, alt
 
@@ -84,6 +108,7 @@ def bias_and_variance() -> tuple[Figure, str]:
 
 FIGURES = {
     "credit-of-a-response": credit_of_a_response,
+    "credit-in-color": credit_in_color,
     "weights-of-gae": weights_of_gae,
     "bias-and-variance": bias_and_variance,
 }

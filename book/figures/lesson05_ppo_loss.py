@@ -1,4 +1,11 @@
-"""The figures of lesson 5: the clipped objective, the clipped value loss, and runs with and without the clip."""
+"""The figures of lesson 5: a promise and what came of it, the clipped objective and value loss, runs without the clip.
+
+`python -m book.figures.lesson05_ppo_loss` measures the promise again, as notebook 5 does.
+"""
+
+import json
+import sys
+from pathlib import Path
 
 import torch
 from matplotlib.figure import Figure
@@ -9,6 +16,47 @@ from . import BLUE, ORANGE, PINK
 from .style import INK, RULE, canvas
 
 CASES = (0.5, 1.0, 1.5)
+PROMISE = Path(__file__).with_name("promise.json")
+
+
+def measure() -> None:
+    """Means over eight batches of one step with each learning rate: promised unclipped, promised clipped, and fresh."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks"))
+    from blocks import lessons
+
+    from figures import lesson05_ppo_loss as notebook
+
+    ppo, *others = lessons(
+        "solutions", "lesson05_ppo_loss", "lesson01_masked_sequences", "lesson02_reward_model", "lesson08_rollout"
+    )
+    policy = notebook.RealPolicy(*others)
+    batches = torch.stack([policy.try_all_rates(ppo, seed, clip_epsilon=0.2) for seed in range(8)])
+    rows = [[round(number, 4) for number in row] for row in batches.mean(0).tolist()]
+    rates = [round(rate, 4) for rate in notebook.RATES.tolist()]
+    PROMISE.write_text(json.dumps({"rates": rates, "means": rows}) + "\n", "utf-8")
+
+
+def promise_and_delivery() -> tuple[Figure, str]:
+    measured = json.loads(PROMISE.read_text("utf-8"))
+    promised, clipped, fresh = torch.tensor(measured["means"]).double().T
+    steps = range(len(promised))
+    figure, (axes,) = canvas(2.9)
+    for curve, color, name in ((promised, ORANGE, "what the batch promises"), (fresh, BLUE, "what fresh reviews get")):
+        axes.plot(steps, (curve / curve.max()).tolist(), color=color, marker="o", ms=4)
+        axes.text(len(steps) - 0.85, (curve / curve.max())[-1].item(), name, color=color, va="center")
+    stop = int(clipped.argmax())
+    axes.axvline(stop, color=PINK, ls="--", lw=1.6)
+    axes.text(stop + 0.12, 0.03, "from here on the\nclip promises less", color=PINK, fontsize=9, va="bottom")
+    axes.set_xticks(steps, [f"{rate:g}" for rate in measured["rates"]])
+    axes.set(xlim=(-0.2, len(steps) + 1.6), ylim=(-0.06, 1.06), ylabel="share of its best")
+    axes.set(xlabel="size of the one step (learning rate)", title="The spoonful and the soup")
+    last = [(curve[-1] / curve.max()).item() for curve in (promised, fresh)]
+    alt = (
+        "Two curves over the size of one gradient step, each as a share of its own best. Both rise. At the largest "
+        f"step the batch still promises {last[0]:.2f} of its best, and fresh reviews get {last[1]:.2f} of theirs. A "
+        "dashed line stands far to the left, where the clipped objective begins to fall."
+    )
+    return figure, alt
 
 
 def objective(ratio: float, advantage: float, clip_epsilon: float = 0.2) -> tuple[float, float]:
@@ -113,4 +161,12 @@ def with_and_without_clip() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"six-cases": six_cases, "value-loss": value_loss, "with-and-without-clip": with_and_without_clip}
+FIGURES = {
+    "promise-and-delivery": promise_and_delivery,
+    "six-cases": six_cases,
+    "value-loss": value_loss,
+    "with-and-without-clip": with_and_without_clip,
+}
+
+if __name__ == "__main__":
+    measure()

@@ -1,4 +1,4 @@
-"""The figures of lesson 7: which position predicts which token, and the memory of four models."""
+"""The figures of lesson 7: which position predicts which token, memory of four models, three policies over time."""
 
 from matplotlib.figure import Figure
 
@@ -70,4 +70,41 @@ def memory() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"the-shift": the_shift, "memory": memory}
+def three_policies() -> tuple[Figure, str]:
+    steps_of_a_batch = 8
+    figure, (axes,) = canvas(3.0)
+    heights = [0.0]
+    for step in range(3 * steps_of_a_batch):
+        heights.append(heights[-1] + 0.16 / (1 + 0.16 * (step % steps_of_a_batch)))
+    axes.plot(range(len(heights)), heights, color=BLUE, marker="o", ms=3.5, lw=1.5)
+    axes.plot((0, len(heights) - 1), (0, 0), color=RULE, lw=3)
+    for batch in range(3):
+        start, end = batch * steps_of_a_batch, (batch + 1) * steps_of_a_batch
+        axes.plot((start, end), (heights[start], heights[start]), color=ORANGE, lw=2.4)
+        axes.text((start + end) / 2, -0.42, f"batch {batch + 1}", ha="center", color=INK)
+        axes.axvline(end, color=RULE, lw=0.8, ls=":")
+    last, old = heights[-1], heights[2 * steps_of_a_batch]
+    for x, bottom, top, name, color in (
+        (25.1, old, last, "the ratio measures this", ORANGE),
+        (26.2, 0.0, last, "the KL measures this", GREEN),
+    ):
+        arrow = {"arrowstyle": "<->", "color": color, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (x, bottom), (x, top), arrowprops=arrow)
+        axes.text(26.9, top - 0.2 if color == ORANGE else 0.9, name, color=color, va="center", fontsize=9)
+    axes.text(
+        11.6, heights[14] + 0.28, "the policy in training:\nmoves at every step", color=BLUE, ha="right", fontsize=9
+    )
+    axes.text(8.4, heights[8] - 0.1, "the old policy: a new one\nwith each batch", color=ORANGE, va="top", fontsize=9)
+    axes.text(9.5, 0.07, "the reference: never moves", color=RULE, va="bottom", fontsize=9)
+    axes.set(xlim=(-0.3, 33.5), ylim=(-0.6, last + 0.3), xticks=[], yticks=[], ylabel="distance from\nthe SFT model")
+    axes.spines["bottom"].set_visible(False)
+    alt = (
+        "Distance from the SFT model while three batches are trained on. The reference is a flat line at 0. The old "
+        "policy is a staircase with one step per batch. The policy in training leaves each stair, moves at every "
+        "optimizer step, and ends where the next stair begins. An arrow from the stair to the policy is what the ratio "
+        "measures; a longer one from the reference to the policy is what the KL measures."
+    )
+    return figure, alt
+
+
+FIGURES = {"the-shift": the_shift, "memory": memory, "three-policies": three_policies}

@@ -2,11 +2,12 @@
 
 import torch
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from solutions.lesson08_rollout import sample_token
 
-from . import BLUE, GREEN, ORANGE
-from .style import INK, canvas
+from . import BLUE, GREEN, ORANGE, PINK
+from .style import INK, RULE, canvas
 
 PROMPT, RESPONSE = 8, 24
 PROBABILITIES = (0.45, 0.30, 0.15, 0.10)
@@ -69,4 +70,50 @@ def truncated_sampling() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"key-value-cache": key_value_cache, "truncated-sampling": truncated_sampling}
+CLOCK = {"sample": 0.21, "score": 0.16, "train": 0.63}
+"""Shares of an update's processor time: preset tiny, 64 responses of up to 20 tokens, 2 epochs of 4 minibatches."""
+
+
+def one_update() -> tuple[Figure, str]:
+    figure, (axes,) = canvas(3.2)
+    axes.set(xlim=(-3.0, 12.2), ylim=(-1.6, 6.2))
+    axes.axis("off")
+    frames = (
+        ("1 sample", "token by token,\nwith a cache", ("policy",)),
+        ("2 score", "one forward pass\neach, no gradients", ("reference", "reward model", "critic")),
+        ("3 advantages", "arithmetic,\nno model", ()),
+        ("4 train", "forward, backward,\nin minibatches", ("policy", "critic", "optimizer")),
+    )
+    rows = (("policy", BLUE), ("reference", RULE), ("reward model", PINK), ("critic", ORANGE), ("optimizer", GREEN))
+    for place, (title, what, working) in enumerate(frames):
+        left = 3.05 * place
+        axes.add_patch(Rectangle((left, 0.1), 2.85, 6.0, ec=RULE, fc="none", lw=1.2))
+        axes.text(left + 1.42, 5.65, title, ha="center", va="center", color=INK, fontweight="bold", fontsize=9.5)
+        axes.text(left + 1.42, 4.75, what, ha="center", va="center", color=INK, fontsize=8)
+        for row, (name, color) in enumerate(rows):
+            y = 3.75 - 0.78 * row
+            if place == 0:
+                axes.text(-0.2, y, name, ha="right", va="center", color=color, fontsize=9)
+            filled = name in working
+            axes.add_patch(
+                Rectangle((left + 0.2, y - 0.27), 2.45, 0.54, ec=color, fc=color if filled else "none", lw=1, alpha=1)
+            )
+    left = 0.0
+    axes.text(-0.2, -0.85, "the clock", ha="right", va="center", color=INK, fontsize=9)
+    for (name, share), color in zip(CLOCK.items(), (BLUE, RULE, GREEN), strict=True):
+        width = share * 12.0
+        axes.add_patch(Rectangle((left, -1.2), width, 0.7, fc=color, ec="none"))
+        axes.text(
+            left + width / 2, -0.86, f"{name} {share:.0%}", ha="center", va="center", color="#ffffff", fontsize=8.5
+        )
+        left += width
+    alt = (
+        "One update as four frames. 1, sample: the policy works, token by token. 2, score: reference, reward model and "
+        "critic work, one forward pass each. 3, advantages: no model works. 4, train: policy, critic and optimizer "
+        f"work. Below, the clock of a tiny model: sampling {CLOCK['sample']:.0%} of the time, scoring "
+        f"{CLOCK['score']:.0%}, training {CLOCK['train']:.0%}."
+    )
+    return figure, alt
+
+
+FIGURES = {"one-update": one_update, "key-value-cache": key_value_cache, "truncated-sampling": truncated_sampling}
