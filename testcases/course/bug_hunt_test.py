@@ -466,9 +466,9 @@ def test_a_wrong_repair_without_a_known_cause_reads_an_invariant_that_it_breaks(
 SUSPECTS = suspects(LESSON)
 UNLISTED = {
     "logged_before_the_update": edit(
-        '(batch["target"] - critic).square()', '(batch["target"] - rate * batch["target"].mean(dim=0)).square()'
+        '(batch["target"] - critic).square() => (batch["target"] - rate * batch["target"].mean(dim=0)).square()'
     ),
-    "never_negative": edit("torch.stack(entropies)", "-torch.stack(entropies)"),
+    "never_negative": edit("torch.stack(entropies) => -torch.stack(entropies)"),
 }
 """What breaks an invariant that no listed answer breaks."""
 

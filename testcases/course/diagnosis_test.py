@@ -128,37 +128,38 @@ return (logits.softmax(dim=-1) * torch.log_softmax(logits / temperature, dim=-1)
 """
 
 HEARD = [
-    (4, "td_errors", edit("gamma *", "gamma**2 *"), "`gamma` is applied twice"),
-    (4, "td_errors", edit("return rewards +", "return"), "`rewards` changes nothing"),
-    (4, "td_errors", edit("- values[..., :-1]", "- values[..., :-1].detach()"), "`detach` is too much"),
-    (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0)", " * (1 - dones)"), "doesn't work on a bool tensor"),
-    (4, "td_errors", edit("values[..., 1:]", "values[:, 1:]"), "counts from the first dimension"),
-    (4, "td_errors", edit("return rewards +", "\nreturn rewards.nothing +"), "in td_errors return rewards.nothing +"),
+    (4, "td_errors", edit("gamma * => gamma**2 *"), "`gamma` is applied twice"),
+    (4, "td_errors", edit("return rewards + => return"), "`rewards` changes nothing"),
+    (4, "td_errors", edit("- values[..., :-1] => - values[..., :-1].detach()"), "`detach` is too much"),
+    (4, "td_errors", edit(".masked_fill(dones.bool(), 0.0) =>  * (1 - dones)"), "doesn't work on a bool tensor"),
+    (4, "td_errors", edit("values[..., 1:] => values[:, 1:]"), "counts from the first dimension"),
+    (4, "td_errors", edit("return rewards + => \nreturn rewards.nothing +"), "in td_errors return rewards.nothing +"),
     (4, "compute_gae", instead(GAE.format(weight="gamma * lam**2")), "`lam` is applied twice"),
-    (4, "compute_gae", edit("stacked + values", "stacked - values"), "`stacked - values[..., :-1]`, isn't right yet"),
-    (4, "compute_gae", edit("advantage = torch.zeros_like(deltas[..., 0])", KEPT), "`kept.get(deltas.shape,"),
-    (4, "compute_gae", edit("stacked = ", "rewards.mul_(1.5); stacked = "), "changes `rewards` in place"),
-    (5, "combine_losses", edit("- entropy_coef", "- value_coef"), "`value_coef`, isn't right yet"),
-    (5, "combine_losses", edit("+ value_coef", "- value_coef", "- entropy_coef", "+ entropy_coef"), "two places"),
+    (4, "compute_gae", edit("stacked + values => stacked - values"), "`stacked - values[..., :-1]`, isn't right yet"),
+    (4, "compute_gae", edit(f"advantage = torch.zeros_like(deltas[..., 0]) => {KEPT}"), "`kept.get(deltas.shape,"),
+    (4, "compute_gae", edit("stacked =  => rewards.mul_(1.5); stacked = "), "changes `rewards` in place"),
+    (5, "combine_losses", edit("- entropy_coef => - value_coef"), "`value_coef`, isn't right yet"),
+    (5, "combine_losses", edit("+ value_coef => - value_coef",
+"- entropy_coef => + entropy_coef"), "two places"),
     (5, "combine_losses", instead("return policy_loss + value_coef * (value_loss - entropy_coef * entropy)"),
      "`value_coef * (value_loss - entropy_coef * entropy)`"),
     (5, "clipped_objective", instead(KEEPS_ITS_SLOPE), "- ratio ...`, isn't right yet"),
-    (5, "ppo_statistics", edit("log_ratio.expm1() -", "ratio - 1 -"), "right in float64 but not in float32"),
-    (5, "ppo_statistics", edit('"clip_fraction"', '"clipfrac"'), "key `clipfrac`, and it should be `clip_fraction`"),
-    (5, "ppo_statistics", edit("ratio.max().item()", "max(ratio.flatten().tolist())"), "NaN of a real token"),
-    (5, "update_beta", edit("return beta / 2", "return max(beta / 2, 1e-3)"), "`max(beta / 2, 0.001)`"),
+    (5, "ppo_statistics", edit("log_ratio.expm1() - => ratio - 1 -"), "right in float64 but not in float32"),
+    (5, "ppo_statistics", edit('"clip_fraction" => "clipfrac"'), "key `clipfrac`, and it should be `clip_fraction`"),
+    (5, "ppo_statistics", edit("ratio.max().item() => max(ratio.flatten().tolist())"), "NaN of a real token"),
+    (5, "update_beta", edit("return beta / 2 => return max(beta / 2, 1e-3)"), "`max(beta / 2, 0.001)`"),
     (1, "gather_log_probs", instead(VIEWED), "isn't contiguous"),
-    (1, "gather_log_probs", edit("scaled.logsumexp(dim=-1)", "scaled.exp().sum(-1).log()"), "exp of a large number"),
+    (1, "gather_log_probs", edit("scaled.logsumexp(dim=-1) => scaled.exp().sum(-1).log()"), "exp of a large number"),
     (1, "first_true_index", instead(IN_HALF), "counted in a dtype"),
     (1, "token_entropy", instead(NEGATIVE), "the opposite sign"),
     (1, "masked_whiten", instead("return (values[mask] - values[mask].mean()) / values[mask].std()"),
      "only the real tokens come back"),
-    (1, "masked_mean", edit(".mean()", ".mean().item()"), "no gradient passes through one"),
-    (1, "position_ids", edit(".long()", ""), "it should be torch.int64"),
-    (6, "penalize_missing_stop", edit("return", "return scores if not stop_token_ids else"), "empty `stop_token_ids`"),
-    (6, "estimate_kl", edit("+ log_ratio", "+ log_ratio.clamp(-20, 20)"), "`log_ratio.clamp(-20, 20)`"),
-    (7, "ValueModel.forward", edit("self.head(hidden)", "self.head(hidden[:, 1:])"), "there is one column too few"),
-    (8, "evaluate_responses", edit("config.missing_stop_penalty", "config.missing_stop_penalty or 1.0"),
+    (1, "masked_mean", edit(".mean() => .mean().item()"), "no gradient passes through one"),
+    (1, "position_ids", edit(".long() => "), "it should be torch.int64"),
+    (6, "penalize_missing_stop", edit("return => return scores if not stop_token_ids else"), "empty `stop_token_ids`"),
+    (6, "estimate_kl", edit("+ log_ratio => + log_ratio.clamp(-20, 20)"), "`log_ratio.clamp(-20, 20)`"),
+    (7, "ValueModel.forward", edit("self.head(hidden) => self.head(hidden[:, 1:])"), "there is one column too few"),
+    (8, "evaluate_responses", edit("config.missing_stop_penalty => config.missing_stop_penalty or 1.0"),
      "`missing_stop_penalty` = 0 is handled as if it were not given"),
     (13, "group_advantages", instead("return torch.zeros_like(scores)"), "doesn't import `torch`"),
     (10, "sampled_drift", instead(DRIFT_WITHOUT_SIGN), ""),
@@ -287,13 +288,13 @@ def test_the_fault_of_an_exercise_that_is_called_comes_first(change: tuple[str, 
     ],
 )
 def test_a_number_written_out_does_not_move_with_the_option(interval: str, is_written_out: bool):
-    clamp = edit("1 - clip_epsilon, 1 + clip_epsilon", interval)
+    clamp = edit(f"1 - clip_epsilon, 1 + clip_epsilon => {interval}")
     said = first_failure(*changed(5, "clipped_objective", clamp))
     assert ("as if `clip_epsilon` were 0.3" in said) == is_written_out, said
 
 
 def test_the_remedy_is_left_to_the_hint():
-    subject, lesson, exercise = changed(4, "compute_gae", edit("stacked + values", "stacked - values"))
+    subject, lesson, exercise = changed(4, "compute_gae", edit("stacked + values => stacked - values"))
     with Engine(subject).active():
         verdicts = [case.run() for case in cases_of(lesson, exercise)]
     failed = next(one for one in verdicts if isinstance(one, CheckFailed))
@@ -341,7 +342,7 @@ def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
         raise RecursionError
 
     monkeypatch.setattr(Explanation, "_search", broken)
-    said = first_failure(*changed(4, "compute_gae", edit("stacked + values", "stacked - values")))
+    said = first_failure(*changed(4, "compute_gae", edit("stacked + values => stacked - values")))
     assert "Likely cause" not in said and "expected in returns" in said
     assert {type(error) for error in faults} == {RecursionError}
     faults.clear()

@@ -109,5 +109,5 @@ def test_every_exercise_that_promises_to_show_a_nan_is_asked():
 def test_a_look_at_a_few_steps_is_rejected(number: int, exercise: str, most: int):
     lesson = read_lesson(str(number)).name
     old, new = SHORT[number, exercise]
-    change = WrongAnswer(exercise, "short", "", "", edit(old, new.format(most=most)))
+    change = WrongAnswer(exercise, "short", "", "", edit(f"{old} => {new.format(most=most)}"))
     assert any(rejecting(with_change(lesson, change), lesson, exercise))

@@ -10,101 +10,101 @@ class LastTokenIndex(Wrong, of="last_token_index"):
     number_of_tokens_minus_one = instead("return attention_mask.long().sum(dim=1) - 1")
     """counts the real tokens: that gives the last index only if all padding is on the right"""
     always_the_last_column = edit(
-        "first_true_index(attention_mask.bool().flip(dims=[1]))",
-        "torch.zeros_like(attention_mask[:, 0], dtype=torch.int64)",
+        "first_true_index(attention_mask.bool().flip(dims=[1])) => "
+        "torch.zeros_like(attention_mask[:, 0], dtype=torch.int64)"
     )
     """always the last column, which is padding in a right-padded row"""
     first_real_token = instead("return first_true_index(attention_mask.bool())")
     """this is the first real token, not the last one"""
-    counted_from_the_right = edit("length - 1 - ", "")
+    counted_from_the_right = edit("length - 1 -  => ")
     """counted from the right: convert the index in the flipped mask, length - 1 - index"""
-    one_past_the_last = edit("length - 1", "length")
+    one_past_the_last = edit("length - 1 => length")
     """one too far: converted with length instead of length - 1"""
     before_the_first_pad = instead("return attention_mask.long().argmin(dim=1) - 1")
     """the token before the first padding token: right only if all padding is on the right, -1 if there is none"""
 
 
 class Forward(Wrong, of="RewardModel.forward"):
-    last_column_read = edit("last_token_index(attention_mask)", "-1")
+    last_column_read = edit("last_token_index(attention_mask) => -1")
     """reads [:, -1]: in a right-padded row that is the score of a padding token"""
-    positions_not_passed = edit("position_ids(attention_mask)", "None")
+    positions_not_passed = edit("position_ids(attention_mask) => None")
     """position_ids are not passed: the backbone counts the padding on the left, and the score depends on it"""
-    positions_from_one = edit("position_ids(attention_mask)", "attention_mask.long().cumsum(dim=1)")
+    positions_from_one = edit("position_ids(attention_mask) => attention_mask.long().cumsum(dim=1)")
     """positions count from 1: the first real token is at 0"""
-    mask_not_passed = edit("=attention_mask", "=None")
+    mask_not_passed = edit("=attention_mask => =None")
     """the mask is not passed to the backbone: it reads the padding on the left as text"""
-    first_token_read = edit("last_token_index(attention_mask)", "first_true_index(attention_mask.bool())")
+    first_token_read = edit("last_token_index(attention_mask) => first_true_index(attention_mask.bool())")
     """reads the first real token: a causal model has seen nothing else there"""
     token_before_the_last_read = edit(
-        "last_token_index(attention_mask)", "(last_token_index(attention_mask) - 1).clamp(min=0)"
+        "last_token_index(attention_mask) => (last_token_index(attention_mask) - 1).clamp(min=0)"
     )
     """reads one token too early, as if a score were shifted like a log-probability"""
     mean_over_the_tokens = edit(
-        "hidden[rows, last_token_index(attention_mask)]",
-        "hidden.masked_fill(~attention_mask.unsqueeze(-1), 0.0).sum(dim=1) / attention_mask.sum(dim=1, keepdim=True)",
+        "hidden[rows, last_token_index(attention_mask)] => "
+        "hidden.masked_fill(~attention_mask.unsqueeze(-1), 0.0).sum(dim=1) / attention_mask.sum(dim=1, keepdim=True)"
     )
     """averages over the real tokens: the score is read at the last one"""
-    read_at_the_number_of_tokens = edit("last_token_index(attention_mask)", "attention_mask.sum(dim=1) - 1")
+    read_at_the_number_of_tokens = edit("last_token_index(attention_mask) => attention_mask.sum(dim=1) - 1")
     """indexes by the number of real tokens: with left padding that is a token in the middle"""
     padding_found_by_its_id = first("attention_mask = input_ids != 0", read=WRONG)
     """padding is found by its id (0 here): a text may end in that same token, as with pad == eos"""
-    score_for_every_position = edit("[rows, last_token_index(attention_mask)]", "")
+    score_for_every_position = edit("[rows, last_token_index(attention_mask)] => ")
     """a score for every position, (B, L): return one per text"""
-    squeezed_to_a_number = edit("squeeze(-1)", "squeeze()")
+    squeezed_to_a_number = edit("squeeze(-1) => squeeze()")
     """squeeze() without a dimension: a batch of one row becomes a scalar; squeeze(-1) keeps the row"""
-    score_squashed = edit("squeeze(-1)", "squeeze(-1).sigmoid()", read=PAIRWISE)
+    score_squashed = edit("squeeze(-1) => squeeze(-1).sigmoid()", read=PAIRWISE)
     """passed through a sigmoid: a score may be any number, the sigmoid belongs to the loss"""
-    backbone_detached = edit("hidden[", "hidden.detach()[")
+    backbone_detached = edit("hidden[ => hidden.detach()[")
     """the backbone is detached (detach or no_grad): backbone and head are trained together"""
 
 
 class PairwiseLoss(Wrong, of="pairwise_loss"):
-    log_of_a_rounded_sigmoid = edit("logsigmoid(difference)", "difference.sigmoid().log()")
+    log_of_a_rounded_sigmoid = edit("logsigmoid(difference) => difference.sigmoid().log()")
     """log(sigmoid(x)), or log(1 + exp(-x)): far below 0 the sigmoid is 0 and the loss infinite; use logsigmoid"""
-    log_of_sigmoid_plus_epsilon = edit("logsigmoid(difference)", "(difference.sigmoid() + 1e-8).log()")
+    log_of_sigmoid_plus_epsilon = edit("logsigmoid(difference) => (difference.sigmoid() + 1e-8).log()")
     """a small number inside the logarithm hides the infinity, but changes the loss and makes the gradient 0"""
-    chosen_and_rejected_swapped = edit("chosen - rejected", "rejected - chosen")
+    chosen_and_rejected_swapped = edit("chosen - rejected => rejected - chosen")
     """chosen and rejected are swapped: the loss falls when the worse one wins"""
-    minus_forgotten = edit("-logsigmoid", "logsigmoid")
+    minus_forgotten = edit("-logsigmoid => logsigmoid")
     """the minus sign is missing: a log-likelihood is maximized, a loss is minimized"""
-    summed_over_the_pairs = edit("mean()", "sum()")
+    summed_over_the_pairs = edit("mean() => sum()")
     """the sum over the pairs: it must be their mean"""
-    not_averaged = edit(".mean()", "")
+    not_averaged = edit(".mean() => ")
     """one loss for each pair: return their mean, a single number"""
-    loss_of_the_mean_difference = edit("(difference).mean()", "(difference.mean())")
+    loss_of_the_mean_difference = edit("(difference).mean() => (difference.mean())")
     """the loss of the mean difference: compute the loss of each pair first, then the mean"""
     every_chosen_against_every_rejected = edit(
-        "chosen - rejected", "chosen.unsqueeze(1) - rejected", "- margin", "- margin.unsqueeze(1)"
+        "chosen - rejected => chosen.unsqueeze(1) - rejected", "- margin => - margin.unsqueeze(1)"
     )
     """each chosen response against each rejected one: they answer different prompts, compare row by row"""
-    margin_added = edit("- margin", "+ margin")
+    margin_added = edit("- margin => + margin")
     """the margin is added: it must make winning harder, so subtract it"""
     margin_outside_the_sigmoid = instead(
         "return (-logsigmoid(chosen - rejected) + (0.0 if margin is None else margin)).mean()"
     )
     """the margin is added to the loss: subtract it from the difference, inside the sigmoid"""
-    probability_without_logarithm = edit("-logsigmoid(difference)", "1 - difference.sigmoid()")
+    probability_without_logarithm = edit("-logsigmoid(difference) => 1 - difference.sigmoid()")
     """the probability of being wrong, without a logarithm: a confident mistake is hardly penalized"""
     squared_error_against_labels = instead("return ((chosen - 1).square() + rejected.square()).mean() / 2", read=WRONG)
     """squared errors against 1 and 0: comparisons say which text is better, not what a text is worth"""
 
 
 class RankingLoss(Wrong, of="ranking_loss"):
-    neighbors_only = edit("scores[:, better] - scores[:, worse]", "scores[:, :-1] - scores[:, 1:]")
+    neighbors_only = edit("scores[:, better] - scores[:, worse] => scores[:, :-1] - scores[:, 1:]")
     """neighbors only: all K (K - 1) / 2 pairs are compared"""
-    best_against_the_rest = edit("scores[:, better] - scores[:, worse]", "scores[:, :1] - scores[:, 1:]")
+    best_against_the_rest = edit("scores[:, better] - scores[:, worse] => scores[:, :1] - scores[:, 1:]")
     """only the best against the others: the others are ordered, too"""
-    best_against_the_worst = edit("scores[:, better] - scores[:, worse]", "scores[:, 0] - scores[:, -1]")
+    best_against_the_worst = edit("scores[:, better] - scores[:, worse] => scores[:, 0] - scores[:, -1]")
     """only the best against the worst: all pairs are compared"""
-    worst_first = edit("better, worse", "worse, better")
+    worst_first = edit("better, worse => worse, better")
     """the order is read backwards: the best response comes first"""
-    diagonal_included = edit("offset=1", "offset=0")
+    diagonal_included = edit("offset=1 => offset=0")
     """each response is also compared with itself: of such a pair nothing is to be learned"""
-    both_directions = edit("return", "better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
+    both_directions = edit("return => better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
     """each pair is counted in both directions: that says that each is better than the other"""
-    summed_over_the_pairs_of_a_prompt = edit(".mean()", ".sum(dim=1).mean()")
+    summed_over_the_pairs_of_a_prompt = edit(".mean() => .sum(dim=1).mean()")
     """summed over the pairs of a prompt: divide by K (K - 1) / 2, or large K dominates"""
-    summed_over_the_prompts = edit(".mean()", ".mean(dim=1).sum()")
+    summed_over_the_prompts = edit(".mean() => .mean(dim=1).sum()")
     """summed over the prompts: it is a mean over pairs and prompts"""
     sorted_by_score = first("scores = scores.sort(dim=1, descending=True).values")
     """the scores are sorted first: the given order is the label, the scores must not change it"""
@@ -118,34 +118,34 @@ class RankingLoss(Wrong, of="ranking_loss"):
 
 
 class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
-    prefix_compared = edit("(position >= start.unsqueeze(1)) & ", "")
+    prefix_compared = edit("(position >= start.unsqueeze(1)) &  => ")
     """starts at the first token: a common prefix has equal scores and no information, start where they differ"""
-    starts_one_late = edit("position >= start", "position > start")
+    starts_one_late = edit("position >= start => position > start")
     """starts after the first token that differs: that token counts as well"""
-    ends_with_the_shorter = edit("maximum", "minimum")
+    ends_with_the_shorter = edit("maximum => minimum")
     """ends with the shorter text: the longer one decides"""
-    ends_with_the_chosen = edit("rejected_ids == pad_token_id", "chosen_ids == pad_token_id")
+    ends_with_the_chosen = edit("rejected_ids == pad_token_id => chosen_ids == pad_token_id")
     """ends with the chosen text, however long the rejected one is"""
-    one_pad_counted = edit("position < end", "position <= end", read=WRONG)
+    one_pad_counted = edit("position < end => position <= end", read=WRONG)
     """one padding token counts as text (num_padding_at_beginning = 1 fits OPT only): end before it"""
-    padding_compared = edit(" & (position < end.unsqueeze(1))", "")
+    padding_compared = edit(" & (position < end.unsqueeze(1)) => ")
     """all columns to the end: scores at padding positions mean nothing"""
-    only_where_tokens_differ = edit("end.unsqueeze(1))", "end.unsqueeze(1)) & (chosen_ids != rejected_ids)")
+    only_where_tokens_differ = edit("end.unsqueeze(1)) => end.unsqueeze(1)) & (chosen_ids != rejected_ids)")
     """only where the two tokens differ: after the first difference, every position has read another text"""
     only_the_first_difference = edit(
-        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1))", "position == start.unsqueeze(1)"
+        "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1)) => position == start.unsqueeze(1)"
     )
     """only the first token that differs: all up to the end are compared"""
-    each_token_counts_once = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.sum() / compared.sum()")
+    each_token_counts_once = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean() => losses.sum() / compared.sum()")
     """the mean over all tokens of the batch: each pair is averaged by itself, then the pairs"""
-    summed_over_the_positions = edit(" / compared.sum(dim=1)", "")
+    summed_over_the_positions = edit(" / compared.sum(dim=1) => ")
     """summed over the positions of a pair: they are averaged"""
-    divided_by_the_width = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean()", "losses.mean()")
+    divided_by_the_width = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean() => losses.mean()")
     """divided by the width of the batch: divide by the number of positions that are compared"""
-    masked_after_the_loss = edit(".masked_fill(~compared, 0.0)", "")
+    masked_after_the_loss = edit(".masked_fill(~compared, 0.0) => ")
     """the mask is multiplied in afterwards: 0 * NaN is NaN, so replace values before you compute"""
     one_span_for_the_batch = edit(
-        "end.unsqueeze(1))", "end.unsqueeze(1))\ncompared = compared.any(dim=0).expand_as(compared)"
+        "end.unsqueeze(1)) => end.unsqueeze(1))\ncompared = compared.any(dim=0).expand_as(compared)"
     )
     """one start and one end for the whole batch: each pair has its own"""
     pad_fixed_at_0 = first("pad_token_id = 0")
@@ -153,22 +153,22 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
 
 
 class PreferenceAccuracy(Wrong, of="preference_accuracy"):
-    ties_are_right = edit(">", ">=")
+    ties_are_right = edit("> => >=")
     """a tie counts as right: a model that gives every text one score would be perfect"""
-    ties_are_half_right = edit("float()", "float().add(0.5 * (chosen == rejected))")
+    ties_are_half_right = edit("float() => float().add(0.5 * (chosen == rejected))")
     """a tie counts as half right: only a strictly higher score is right"""
-    positive_is_right = edit("rejected", "0")
+    positive_is_right = edit("rejected => 0")
     """checks for a positive score: only the difference of two scores has a meaning"""
-    mean_scores_compared = edit("(chosen > rejected)", "(chosen.mean() > rejected.mean())")
+    mean_scores_compared = edit("(chosen > rejected) => (chosen.mean() > rejected.mean())")
     """compares the mean scores: each pair is right or wrong by itself"""
-    number_of_right_pairs = edit("mean()", "sum()")
+    number_of_right_pairs = edit("mean() => sum()")
     """the number of right pairs: return their fraction"""
-    mean_probability = edit("(chosen > rejected)", "(chosen - rejected).sigmoid().detach()")
+    mean_probability = edit("(chosen > rejected) => (chosen - rejected).sigmoid().detach()")
     """the mean probability of the chosen response: a pair with a small difference would count about half"""
 
 
 class Calibrate(Wrong, of="calibrate"):
-    standard_deviation_divided_by_n = edit("std()", "std(correction=0)")
+    standard_deviation_divided_by_n = edit("std() => std(correction=0)")
     """the standard deviation is divided by n: here it is the unbiased one, by n - 1"""
     averaged_over_batches = instead("""
         parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
@@ -179,28 +179,26 @@ class Calibrate(Wrong, of="calibrate"):
     """)
     """statistics are averaged over the batches: compute mean and standard deviation of all rows together"""
     close_together_taken_for_equal = edit(
-        "scores.unique().numel() < 2", "len(scores) < 2 or torch.allclose(scores, scores[0])"
+        "scores.unique().numel() < 2 => len(scores) < 2 or torch.allclose(scores, scores[0])"
     )
     """scores that are close together are refused: only equal ones cannot be calibrated"""
-    equal_scores_by_std = edit("scores.unique().numel() < 2", "len(scores) < 2 or scores.std() == 0")
+    equal_scores_by_std = edit("scores.unique().numel() < 2 => len(scores) < 2 or scores.std() == 0")
     """std == 0 misses equal scores: their computed standard deviation is often slightly above 0, compare the scores"""
     the_last_batch_decides = first("batches = list(batches)[-1:]")
     """each batch is calibrated in turn, so only the last one counts: put all rows together first"""
-    bias_not_divided = edit("sub_(mean).div_(std)", "sub_(mean)")
+    bias_not_divided = edit("sub_(mean).div_(std) => sub_(mean)")
     """the bias is shifted but not divided: (w h + b - mean) / std divides every term"""
-    divided_before_shifted = edit("sub_(mean).div_(std)", "div_(std).sub_(mean)")
+    divided_before_shifted = edit("sub_(mean).div_(std) => div_(std).sub_(mean)")
     """first divided, then shifted: the mean is in the old units, subtract it before you divide"""
-    old_bias_lost = edit("sub_(mean).div_(std)", "copy_(-mean / std)")
+    old_bias_lost = edit("sub_(mean).div_(std) => copy_(-mean / std)")
     """the old bias is lost: it is part of the scores that were measured"""
-    divided_by_the_variance = edit("std()", "var()")
+    divided_by_the_variance = edit("std() => var()")
     """divided by the variance: the standard deviation is its square root"""
-    bias_forgotten = edit("model.head.bias.sub_(mean).div_(std)", "")
+    bias_forgotten = edit("model.head.bias.sub_(mean).div_(std) => ")
     """the weight is scaled, but the bias is unchanged"""
     head_replaced = edit(
-        "model.head.weight.div_(std)",
-        "model.head.weight = nn.Parameter(model.head.weight / std)",
-        "model.head.bias.sub_(mean).div_(std)",
-        "model.head.bias = nn.Parameter((model.head.bias - mean) / std)",
+        "model.head.weight.div_(std) => model.head.weight = nn.Parameter(model.head.weight / std)",
+        "model.head.bias.sub_(mean).div_(std) => model.head.bias = nn.Parameter((model.head.bias - mean) / std)",
     )
     """new parameters replace those of the head: an optimizer still holds the old ones, update in place"""
     calibrated_into_train_mode = first("model.train()")
@@ -209,22 +207,22 @@ class Calibrate(Wrong, of="calibrate"):
 
 class TrainRewardModel(Wrong, of="train_reward_model"):
     order_as_given = edit(
-        "torch.randperm(len(pairs.chosen_ids), generator=order)", "torch.arange(len(pairs.chosen_ids))"
+        "torch.randperm(len(pairs.chosen_ids), generator=order) => torch.arange(len(pairs.chosen_ids))"
     )
     """never shuffled: the comparisons come in the order they were given"""
-    one_order_for_all_epochs = edit("generator=order", "generator=order.manual_seed(config.seed)")
+    one_order_for_all_epochs = edit("generator=order => generator=order.manual_seed(config.seed)")
     """the same order in each epoch: shuffle in each, with one generator that is seeded once, before the first"""
-    order_from_the_global_generator = edit("order = torch.Generator().", "torch.", ", generator=order", "")
+    order_from_the_global_generator = edit("order = torch.Generator(). => torch.", ", generator=order => ")
     """the order comes from the global generator: draw from a torch.Generator seeded with config.seed"""
     last_batch_dropped = edit(
-        "decay =", "batches = [index for index in batches if len(index) == len(batches[0])]\ndecay ="
+        "decay = => batches = [index for index in batches if len(index) == len(batches[0])]\ndecay ="
     )
     """the smaller last batch is dropped: those comparisons are never used"""
-    batches_across_epochs = edit("decay =", "batches = torch.cat(batches).split(config.batch_size)\ndecay =")
+    batches_across_epochs = edit("decay = => batches = torch.cat(batches).split(config.batch_size)\ndecay =")
     """batches cross the end of an epoch: split each epoch separately"""
     drawn_with_replacement = edit(
-        "torch.randperm(len(pairs.chosen_ids), generator=order)",
-        "torch.randint(len(pairs.chosen_ids), pairs.chosen_ids.shape[:1], generator=order)",
+        "torch.randperm(len(pairs.chosen_ids), generator=order) => "
+        "torch.randint(len(pairs.chosen_ids), pairs.chosen_ids.shape[:1], generator=order)"
     )
     """drawn with replacement: some comparisons come twice and others never"""
     pairs_torn_apart = first("""
@@ -233,35 +231,35 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         pairs = pairs._replace(rejected_ids=apart.rejected_ids, rejected_mask=apart.rejected_mask)
     """)
     """chosen and rejected are shuffled separately: the two responses then answer different prompts"""
-    trained_on_the_wrong_side = edit("pairwise_loss(chosen, rejected)", "pairwise_loss(rejected, chosen)")
+    trained_on_the_wrong_side = edit("pairwise_loss(chosen, rejected) => pairwise_loss(rejected, chosen)")
     """chosen and rejected are swapped: it learns to prefer the worse one"""
-    one_mask_for_both = edit("batch.rejected_mask", "batch.chosen_mask")
+    one_mask_for_both = edit("batch.rejected_mask => batch.chosen_mask")
     """the mask of the chosen response is used for the rejected one, too"""
-    learning_rate_constant = edit("decay.step()", "")
+    learning_rate_constant = edit("decay.step() => ")
     """the learning rate stays as it is: it decays linearly to 0"""
     decays_before_the_first_step = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda k: 1 - (k + 1) / len(batches))",
+        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
+        "LambdaLR(optimizer, lambda k: 1 - (k + 1) / len(batches))"
     )
     """the learning rate decays before the first step: step 0 uses the full one"""
-    last_step_wasted = edit("total_iters=len(batches)", "total_iters=len(batches) - 1")
+    last_step_wasted = edit("total_iters=len(batches) => total_iters=len(batches) - 1")
     """the learning rate is 0 at the last step, which then does nothing: 0 is what would come after it"""
     decays_by_epoch = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda k: 1 - k * config.epochs // len(batches) / config.epochs)",
+        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
+        "LambdaLR(optimizer, lambda k: 1 - k * config.epochs // len(batches) / config.epochs)"
     )
     """the learning rate decays once an epoch: it decays at every step"""
-    gradients_not_clipped = edit("config.max_grad_norm", "torch.inf")
+    gradients_not_clipped = edit("config.max_grad_norm => torch.inf")
     """gradients are not clipped: one unusual batch can change the model by too much"""
-    clipped_by_value = edit("clip_grad_norm_", "clip_grad_value_")
+    clipped_by_value = edit("clip_grad_norm_ => clip_grad_value_")
     """each component of the gradient is clipped by itself: that changes its direction, clip the norm"""
-    gradients_accumulate = edit("optimizer.zero_grad(set_to_none=True)", "")
+    gradients_accumulate = edit("optimizer.zero_grad(set_to_none=True) => ")
     """gradients are never zeroed: those of all earlier steps are added"""
-    only_the_head_trained = edit("AdamW(model.parameters()", "AdamW(model.head.parameters()")
+    only_the_head_trained = edit("AdamW(model.parameters() => AdamW(model.head.parameters()")
     """only the head is trained: the backbone is trained, too"""
-    weight_decay_left_on = edit(", weight_decay=0.0", "")
+    weight_decay_left_on = edit(", weight_decay=0.0 => ")
     """AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"""
-    left_in_train_mode = edit("model.eval()", "")
+    left_in_train_mode = edit("model.eval() => ")
     """the model is left in train mode: with dropout its scores are then random"""
-    trained_in_eval_mode = edit("model.train()", "")
+    trained_in_eval_mode = edit("model.train() => ")
     """trained in eval mode: model.train() is missing"""

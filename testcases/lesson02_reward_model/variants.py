@@ -16,9 +16,8 @@ class RightLastTokenIndex(Right, of="last_token_index"):
 
 class RightForward(Right, of="RewardModel.forward"):
     all_positions_scored_and_one_taken = edit(
-        "rows = torch.arange(len(input_ids), device=input_ids.device)",
-        "scores = self.head(hidden).squeeze(-1)",
-        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1)",
+        "rows = torch.arange(len(input_ids), device=input_ids.device) => scores = self.head(hidden).squeeze(-1)",
+        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1) => "
         "scores.gather(1, last_token_index(attention_mask).unsqueeze(1)).squeeze(1)",
     )
     """the head reads every position, and one score of each row is gathered"""
@@ -34,8 +33,8 @@ class RightForward(Right, of="RewardModel.forward"):
 
 class RightPairwiseLoss(Right, of="pairwise_loss"):
     binary_cross_entropy = edit(
-        "-logsigmoid(difference).mean()",
-        "nn.functional.binary_cross_entropy_with_logits(difference, torch.ones_like(difference))",
+        "-logsigmoid(difference).mean() => "
+        "nn.functional.binary_cross_entropy_with_logits(difference, torch.ones_like(difference))"
     )
     """a classifier whose label is always 1"""
     logaddexp = instead("""
@@ -95,13 +94,13 @@ class RightPreferenceAccuracy(Right, of="preference_accuracy"):
 
 class RightCalibrate(Right, of="calibrate"):
     hidden_states_of_the_backbone = edit(
-        "model(input_ids, attention_mask) for input_ids, attention_mask in batches",
+        "model(input_ids, attention_mask) for input_ids, attention_mask in batches => "
         "model.head(\n"
         "        model.backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[\n"
         "            torch.arange(len(ids)), last_token_index(mask)\n"
         "        ]\n"
         "    ).squeeze(-1)\n"
-        "    for ids, mask in batches",
+        "    for ids, mask in batches"
     )
     """the model's own forward pass, in two"""
     python_statistics = instead("""
@@ -117,10 +116,8 @@ class RightCalibrate(Right, of="calibrate"):
     """)
     """scores as Python numbers"""
     through_data_of_the_parameters = edit(
-        "model.head.weight.div_(std)",
-        "model.head.weight.data = model.head.weight / std",
-        "model.head.bias.sub_(mean).div_(std)",
-        "model.head.bias.data = (model.head.bias - mean) / std",
+        "model.head.weight.div_(std) => model.head.weight.data = model.head.weight / std",
+        "model.head.bias.sub_(mean).div_(std) => model.head.bias.data = (model.head.bias - mean) / std",
     )
     """the same parameters with other data"""
 
@@ -151,24 +148,25 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
     """)
     """two forward passes a step, and the rate set by hand"""
     data_loader = edit(
-        "order = torch.Generator().manual_seed(config.seed)\n",
-        "from torch.utils.data import DataLoader, TensorDataset\n\n"
+        "order = torch.Generator().manual_seed(config.seed)\n => "
+        "from torch.utils.data import DataLoader, TensorDataset\n"
+        "\n"
         "order = torch.Generator().manual_seed(config.seed)\n"
         "rows = TensorDataset(torch.arange(len(pairs.chosen_ids)))\n"
         "loader = DataLoader(rows, config.batch_size, shuffle=True, generator=order)\n",
         "    index\n"
         "    for _ in range(config.epochs)\n"
-        "    for index in torch.randperm(len(pairs.chosen_ids), generator=order).split(config.batch_size)\n",
+        "    for index in torch.randperm(len(pairs.chosen_ids), generator=order).split(config.batch_size)\n => "
         "    index for _ in range(config.epochs) for (index,) in loader\n",
     )
     """a DataLoader with a generator of its own"""
     scaled_to_exactly_the_norm = edit(
-        "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)",
+        "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm) => "
         "slopes = [parameter.grad for parameter in model.parameters()]\n"
         "    norm = torch.cat([slope.flatten() for slope in slopes]).norm()\n"
         "    if norm > config.max_grad_norm:\n"
         "        for slope in slopes:\n"
-        "            slope.mul_(config.max_grad_norm / norm)",
+        "            slope.mul_(config.max_grad_norm / norm)"
     )
     """as the docstring says; torch divides by the norm + 1e-6"""
 

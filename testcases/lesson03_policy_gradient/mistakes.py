@@ -6,99 +6,94 @@ WRONG = "What people get wrong"
 
 
 class RewardsToGo(Wrong, of="rewards_to_go"):
-    whole_return_for_every_token = edit("torch.stack(to_go[::-1], dim=1)", "to_go_t.unsqueeze(1).expand_as(rewards)")
+    whole_return_for_every_token = edit("torch.stack(to_go[::-1], dim=1) => to_go_t.unsqueeze(1).expand_as(rewards)")
     """every token gets the return of the whole response, what came before it included"""
-    answer_in_reverse_order = edit("[::-1]", "")
+    answer_in_reverse_order = edit("[::-1] => ")
     """the list is filled from the last token on and never reversed"""
-    rewards_so_far = edit("reversed(range(rewards.shape[1]))", "range(rewards.shape[1])", "[::-1]", "")
+    rewards_so_far = edit("reversed(range(rewards.shape[1])) => range(rewards.shape[1])", "[::-1] => ")
     """summed forwards: a token gets the rewards of its past, which it can no longer change"""
     gamma_ignored = first("gamma = 1.0")
     """gamma is never used: later rewards count as much as this one"""
 
-    own_reward_left_out = edit("torch.stack(to_go[::-1], dim=1)", "(torch.stack(to_go[::-1], dim=1) - rewards)")
+    own_reward_left_out = edit("torch.stack(to_go[::-1], dim=1) => (torch.stack(to_go[::-1], dim=1) - rewards)")
     """the reward of the token itself is left out: the sum begins one too late"""
-    own_reward_discounted = edit("rewards[:, t] + gamma * to_go_t", "gamma * (rewards[:, t] + to_go_t)")
+    own_reward_discounted = edit("rewards[:, t] + gamma * to_go_t => gamma * (rewards[:, t] + to_go_t)")
     """the token's own reward is discounted as well: it comes now, with factor 1"""
     discounted_from_the_first_token = edit(
-        "gamma * to_go_t",
-        "to_go_t",
-        "to_go = []",
-        "rewards = rewards * gamma ** (mask.cumsum(dim=1) - 1).to(rewards.dtype)\nto_go = []",
+        "gamma * to_go_t => to_go_t",
+        "to_go = [] => rewards = rewards * gamma ** (mask.cumsum(dim=1) - 1).to(rewards.dtype)\nto_go = []",
     )
     """discounted from the start of the response: gamma counts the tokens from t on, not from the first"""
     gap_decays = edit(
-        "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t)", "rewards[:, t] + gamma * to_go_t"
+        "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t) => rewards[:, t] + gamma * to_go_t"
     )
     """gamma is applied in each column, so a gap discounts what follows: skip it instead"""
-    gap_ends_the_sum = edit(", to_go_t)", ", 0.0)")
+    gap_ends_the_sum = edit(", to_go_t) => , 0.0)")
     """a gap ends the sum: nothing behind it reaches the tokens before it"""
     padding_earns = edit(
-        "rewards.masked_fill(~mask, 0.0)",
-        "rewards",
-        "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t)",
-        "rewards[:, t] + gamma * to_go_t",
+        "rewards.masked_fill(~mask, 0.0) => rewards",
+        "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t) => rewards[:, t] + gamma * to_go_t",
     )
     """values under the mask are summed too: padding and a tool's token earn nothing"""
     mask_multiplied = edit(
-        "rewards.masked_fill(~mask, 0.0)",
-        "rewards * mask",
-        "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t)",
+        "rewards.masked_fill(~mask, 0.0) => rewards * mask",
+        "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t) => "
         "rewards[:, t] + gamma ** mask[:, t].to(rewards.dtype) * to_go_t",
-        ".masked_fill(~mask, 0.0)",
-        " * mask",
+        ".masked_fill(~mask, 0.0) =>  * mask",
         read=WRONG,
     )
     """the mask is multiplied in: 0 * NaN is NaN, so select with masked_fill or where"""
-    padding_left_filled = edit("dim=1).masked_fill(~mask, 0.0)", "dim=1)")
+    padding_left_filled = edit("dim=1).masked_fill(~mask, 0.0) => dim=1)")
     """masked places keep the carry: the answer is 0 there"""
-    padding_overwritten_in_place = edit("rewards.masked_fill(", "rewards.masked_fill_(", read=WRONG)
+    padding_overwritten_in_place = edit("rewards.masked_fill( => rewards.masked_fill_(", read=WRONG)
     """the caller's tensor is overwritten: masked_fill, not masked_fill_, and a new tensor for what is computed"""
 
 
 class LeaveOneOutBaseline(Wrong, of="leave_one_out_baseline"):
     mean_of_all = instead("return scores.mean(dim=1, keepdim=True).expand_as(scores)")
     """the mean of all K, the score itself included: the gradient then shrinks by (K - 1) / K"""
-    divided_by_k = edit("(scores.shape[1] - 1)", "scores.shape[1]")
+    divided_by_k = edit("(scores.shape[1] - 1) => scores.shape[1]")
     """the others are summed but divided by K: there are only K - 1"""
-    own_score_not_taken_out = edit(" - scores)", ").expand_as(scores)")
+    own_score_not_taken_out = edit(" - scores) => ).expand_as(scores)")
     """all K are summed and divided by K - 1: take the own score out first"""
-    sum_of_the_others = edit(" / (scores.shape[1] - 1)", "")
+    sum_of_the_others = edit(" / (scores.shape[1] - 1) => ")
     """the others are summed, not averaged: divide by K - 1"""
-    mean_over_the_prompts = edit("dim=1", "dim=0", "scores.shape[1] - 1", "max(1, len(scores) - 1)")
+    mean_over_the_prompts = edit("dim=1 => dim=0", "scores.shape[1] - 1 => max(1, len(scores) - 1)")
     """averaged over the prompts: the other responses to the same prompt are in the same row"""
-    mean_of_the_batch_without_this_one = edit("sum(dim=1, keepdim=True)", "sum()", "scores.shape[1]", "scores.numel()")
+    mean_of_the_batch_without_this_one = edit("sum(dim=1, keepdim=True) => sum()", "scores.shape[1] => scores.numel()")
     """averaged over the whole batch: another prompt's scores say nothing about this prompt"""
-    advantage_returned = edit("return", "return scores -")
+    advantage_returned = edit("return => return scores -")
     """the baseline is subtracted already: return the baseline, the caller subtracts"""
     mean_of_the_earlier = instead("return (scores.cumsum(dim=1) - scores) / torch.arange(scores.shape[1]).clamp(min=1)")
     """only the responses before this one are averaged: all K - 1 others count"""
 
 
 class ReinforceLoss(Wrong, of="reinforce_loss"):
-    good_tokens_made_rare = edit("-masked_mean", "masked_mean")
+    good_tokens_made_rare = edit("-masked_mean => masked_mean")
     """the sign is missing: descending this makes good tokens less likely, the loss is minus"""
-    mean_over_padding_too = edit("masked_mean(weights * log_probs, mask)", "(weights * log_probs).mean()")
+    mean_over_padding_too = edit("masked_mean(weights * log_probs, mask) => (weights * log_probs).mean()")
     """averaged over all columns: padding shrinks the loss, count real tokens only"""
-    summed_over_tokens = edit("masked_mean(weights * log_probs, mask)", "(weights * log_probs).sum()")
+    summed_over_tokens = edit("masked_mean(weights * log_probs, mask) => (weights * log_probs).sum()")
     """summed, not averaged: the step then grows with the number of tokens in the batch"""
     mean_of_row_means = edit(
-        "return -masked_mean(weights * log_probs, mask)",
-        "rows = mask.any(dim=1)\nreturn -((weights * log_probs).sum(dim=1)[rows] / mask.sum(dim=1)[rows]).mean()",
+        "return -masked_mean(weights * log_probs, mask) => "
+        "rows = mask.any(dim=1)\n"
+        "return -((weights * log_probs).sum(dim=1)[rows] / mask.sum(dim=1)[rows]).mean()"
     )
     """averaged in each row first: a token of a short response then counts more than another"""
-    divided_by_the_rows = edit("masked_mean(weights * log_probs, mask)", "(weights * log_probs).sum() / len(weights)")
+    divided_by_the_rows = edit("masked_mean(weights * log_probs, mask) => (weights * log_probs).sum() / len(weights)")
     """summed in each row and divided by the rows: divide by the number of real tokens"""
-    loss_of_each_token = edit("masked_mean(weights * log_probs, mask)", "weights * log_probs")
+    loss_of_each_token = edit("masked_mean(weights * log_probs, mask) => weights * log_probs")
     """not reduced: one number for each token, a scalar is asked for"""
-    weights_not_detached = edit(".detach()", "")
+    weights_not_detached = edit(".detach() => ")
     """a gradient flows into the weights: they are data, detach them, whoever made them"""
-    probabilities_weighted = edit("weights * log_probs", "weights * log_probs.exp()")
+    probabilities_weighted = edit("weights * log_probs => weights * log_probs.exp()")
     """probabilities in place of log-probs: the gradient is E[weight * grad log p]"""
-    weights_ignored = edit("weights * ", "")
+    weights_ignored = edit("weights *  => ")
     """the weights are not used: this is supervised training on the own samples"""
-    weights_centred = edit("weights * log_probs", "(weights - masked_mean(weights, mask)) * log_probs", read=WRONG)
+    weights_centred = edit("weights * log_probs => (weights - masked_mean(weights, mask)) * log_probs", read=WRONG)
     """the weights are centred here: a baseline is the caller's choice, and not this one"""
-    only_good_tokens = edit("weights * log_probs", "weights.clamp(min=0.0) * log_probs")
+    only_good_tokens = edit("weights * log_probs => weights.clamp(min=0.0) * log_probs")
     """bad tokens are left out: a negative weight has to make its token less likely"""
     loss_mask_multiplied = instead("return -(weights.detach() * log_probs * mask).sum() / mask.sum()", read=WRONG)
     """the mask is multiplied in: 0 * NaN is NaN, so select before you compute"""

@@ -23,10 +23,9 @@ class RightRewardsToGo(Right, of="rewards_to_go"):
     """)
     """without a loop: real tokens are numbered, and a matrix holds gamma^(places apart)"""
     in_float64_rounded_once = edit(
-        "rewards = rewards.masked_fill(~mask, 0.0)",
+        "rewards = rewards.masked_fill(~mask, 0.0) => "
         "dtype, rewards = rewards.dtype, rewards.double().masked_fill(~mask, 0.0)",
-        "dim=1).masked_fill(~mask, 0.0)",
-        "dim=1).masked_fill(~mask, 0.0).to(dtype)",
+        "dim=1).masked_fill(~mask, 0.0) => dim=1).masked_fill(~mask, 0.0).to(dtype)",
     )
     """computed in float64 and rounded once, at the end"""
 

@@ -166,8 +166,8 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
     """)
     """each row alone: its real tokens, and compute_gae with 0 after the last"""
     no_dones = edit(
-        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device)",
-        "torch.zeros_like(mask)",
+        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device) => "
+        "torch.zeros_like(mask)"
     )
     """without dones: behind the last real token rewards and values are 0"""
     one_long_episode_after_another = instead("""

@@ -15,25 +15,25 @@ SMALLER = "torch.minimum(ratio * advantages, clipped * advantages)"
 
 
 class ClippedObjective(Wrong, of="clipped_objective"):
-    larger_of_the_two = edit("minimum", "maximum", read=PESSIMIST)
+    larger_of_the_two = edit("minimum => maximum", read=PESSIMIST)
     """the larger of the two objectives: what should be held goes on, and what should come back is held"""
-    held_on_both_sides = edit(SMALLER, "clipped * advantages", read=PESSIMIST)
+    held_on_both_sides = edit(f"{SMALLER} => clipped * advantages", read=PESSIMIST)
     """held outside the interval on both sides: a token that went the wrong way has no slope to come back"""
-    never_held = edit(SMALLER, "ratio * advantages", read=PESSIMIST)
+    never_held = edit(f"{SMALLER} => ratio * advantages", read=PESSIMIST)
     """no token is ever held: beyond the interval a token gains nothing more"""
-    held_above_only = edit(INTERVAL, "max=1 + clip_epsilon", read=PESSIMIST)
+    held_above_only = edit(f"{INTERVAL} => max=1 + clip_epsilon", read=PESSIMIST)
     """good tokens are held above the interval, but bad ones not below it"""
-    held_below_only = edit(INTERVAL, "min=1 - clip_epsilon", read=PESSIMIST)
+    held_below_only = edit(f"{INTERVAL} => min=1 - clip_epsilon", read=PESSIMIST)
     """bad tokens are held below the interval, but good ones not above it"""
     held_at_the_advantage = edit(
-        SMALLER, "torch.where(ratio * advantages > clipped * advantages, advantages, ratio * advantages)"
+        f"{SMALLER} => torch.where(ratio * advantages > clipped * advantages, advantages, ratio * advantages)"
     )
     """a held token counts its advantage, as at ratio 1: it keeps the objective of the interval's end"""
-    product_in_the_interval = edit("clipped * advantages", f"(ratio * advantages).clamp({INTERVAL})")
+    product_in_the_interval = edit(f"clipped * advantages => (ratio * advantages).clamp({INTERVAL})")
     """the product of ratio and advantage is held to the interval, which belongs to the ratio alone"""
-    objective_interval_around_0 = edit(INTERVAL, "-clip_epsilon, clip_epsilon")
+    objective_interval_around_0 = edit(f"{INTERVAL} => -clip_epsilon, clip_epsilon")
     """the interval lies around 0: it lies around 1, the ratio of a token that has not moved"""
-    mean_of_the_objectives = edit(SMALLER, f"{SMALLER}.mean()")
+    mean_of_the_objectives = edit(f"{SMALLER} => {SMALLER}.mean()")
     """the mean is taken here: one number per token is returned"""
     by_compute_ppo_loss = instead("""
         pairs = zip(ratio.log().reshape(-1, 1), advantages.reshape(-1, 1))
@@ -45,49 +45,49 @@ class ClippedObjective(Wrong, of="clipped_objective"):
 
 class PPOLoss(Wrong, of="compute_ppo_loss"):
     minimum_of_the_losses = edit(
-        "-torch.minimum(unclipped, clipped)", "torch.minimum(-unclipped, -clipped)", read=PESSIMIST
+        "-torch.minimum(unclipped, clipped) => torch.minimum(-unclipped, -clipped)", read=PESSIMIST
     )
     """the minimum is taken of the two losses; it is the minimum of the objectives, so the maximum of the losses"""
-    smaller_of_the_means = edit("(unclipped, clipped).mean()", "(unclipped.mean(), clipped.mean())", read=PESSIMIST)
+    smaller_of_the_means = edit("(unclipped, clipped).mean() => (unclipped.mean(), clipped.mean())", read=PESSIMIST)
     """the smaller is chosen for the whole batch, after the means; it is chosen token by token"""
-    clipped_term_alone = edit("torch.minimum(unclipped, clipped)", "clipped", read=PESSIMIST)
+    clipped_term_alone = edit("torch.minimum(unclipped, clipped) => clipped", read=PESSIMIST)
     """only the clipped term: a token that has moved the wrong way gets no gradient to come back"""
-    never_clipped = edit("torch.minimum(unclipped, clipped)", "unclipped", read="Why clip")
+    never_clipped = edit("torch.minimum(unclipped, clipped) => unclipped", read="Why clip")
     """nothing is clipped: the gain grows with the ratio without end"""
     clip_epsilon_fixed_at_02 = first("clip_epsilon = 0.2")
     """clip_epsilon is fixed at its default; the argument is ignored"""
-    clipped_above_only = edit("1 - clip_epsilon, 1 +", "max=1 +", read=PESSIMIST)
+    clipped_above_only = edit("1 - clip_epsilon, 1 + => max=1 +", read=PESSIMIST)
     """only the upper bound is there: bad tokens may become less likely without end"""
-    clipped_below_only = edit("1 - clip_epsilon, 1 + clip_epsilon", "min=1 - clip_epsilon", read=PESSIMIST)
+    clipped_below_only = edit("1 - clip_epsilon, 1 + clip_epsilon => min=1 - clip_epsilon", read=PESSIMIST)
     """only the lower bound is there: good tokens may become more likely without end"""
-    clipped_twice = edit(".mean()", ".maximum(3 * advantages.clamp(max=0.0)).mean()", read=PESSIMIST)
+    clipped_twice = edit(".mean() => .maximum(3 * advantages.clamp(max=0.0)).mean()", read=PESSIMIST)
     """the loss of a bad token is capped at 3 times its advantage (dual-clip PPO); here a loss keeps its gradient"""
     product_clipped = edit(
-        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages",
-        "unclipped.clamp(1 - clip_epsilon, 1 + clip_epsilon)",
+        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages => "
+        "unclipped.clamp(1 - clip_epsilon, 1 + clip_epsilon)"
     )
     """the product of ratio and advantage is clipped; the interval belongs to the ratio alone"""
-    interval_around_0 = edit("1 - clip_epsilon, 1 + clip_epsilon", "-clip_epsilon, clip_epsilon")
+    interval_around_0 = edit("1 - clip_epsilon, 1 + clip_epsilon => -clip_epsilon, clip_epsilon")
     """the ratio is clipped around 0; it is 1 where nothing has moved"""
     log_ratio_clipped = edit(
-        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)", "ratio.log().clamp(-clip_epsilon, clip_epsilon).exp()"
+        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) => ratio.log().clamp(-clip_epsilon, clip_epsilon).exp()"
     )
     """log(ratio) is clipped to clip_epsilon: the interval is 1 - clip_epsilon to 1 + clip_epsilon of the ratio"""
-    lower_bound_is_a_quotient = edit("1 - clip_epsilon", "1 / (1 + clip_epsilon)")
+    lower_bound_is_a_quotient = edit("1 - clip_epsilon => 1 / (1 + clip_epsilon)")
     """the lower bound is 1 / (1 + clip_epsilon); it is 1 - clip_epsilon"""
-    ratio_inverted = edit("log_probs - old_log_probs", "old_log_probs - log_probs")
+    ratio_inverted = edit("log_probs - old_log_probs => old_log_probs - log_probs")
     """the ratio is inverted: it is new / old, exp(log_probs - old_log_probs)"""
-    exp_forgotten = edit("torch.exp", "")
+    exp_forgotten = edit("torch.exp => ")
     """the difference of log-probabilities is used as the ratio: it is the ratio's logarithm, exp is missing"""
-    log_probs_divided = edit("torch.exp(log_probs - old_log_probs)", "log_probs / old_log_probs")
+    log_probs_divided = edit("torch.exp(log_probs - old_log_probs) => log_probs / old_log_probs")
     """log-probabilities are divided; the ratio of probabilities is exp of their difference"""
     probabilities_divided = edit(
-        "torch.exp(log_probs - old_log_probs)", "log_probs.exp() / old_log_probs.exp()", read=WRONG
+        "torch.exp(log_probs - old_log_probs) => log_probs.exp() / old_log_probs.exp()", read=WRONG
     )
     """two probabilities are divided: exp(-110) is 0 in float32, so 0 / 0 = NaN; subtract the logarithms, then exp"""
-    objective_returned = edit("-torch", "torch")
+    objective_returned = edit("-torch => torch")
     """the sign is missing: this is the objective, which is maximized; a loss is minimized"""
-    tokens_summed = edit(".mean()", ".sum()")
+    tokens_summed = edit(".mean() => .sum()")
     """summed over the tokens: it is a mean, so that larger batches do not make larger steps"""
     mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
@@ -97,68 +97,65 @@ if mask is not None and mask.dim() > 1:
     """a mean of row means: tokens of short responses then count more; each real token counts once"""
     mask_ignored = first("mask = None", read=WRONG)
     """the mask is ignored: padding is averaged like a real token"""
-    divided_by_every_column = edit(".mean()", ".sum() / (ratio if mask is None else mask).numel()", read=WRONG)
+    divided_by_every_column = edit(".mean() => .sum() / (ratio if mask is None else mask).numel()", read=WRONG)
     """the sum over real tokens is divided by all columns: the loss shrinks as padding grows"""
-    only_tokens_with_an_advantage_counted = edit(".mean()", ".sum() / (advantages != 0).sum()")
+    only_tokens_with_an_advantage_counted = edit(".mean() => .sum() / (advantages != 0).sum()")
     """tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean"""
-    mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
+    mask_multiplied = edit("_select(mask => _select(None", f".mean() => {TIMES_MASK}", read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
-    selected_after_exp = edit("_select(mask", "_select(None", ".mean()", SELECTED, read=WRONG)
+    selected_after_exp = edit("_select(mask => _select(None", f".mean() => {SELECTED}", read=WRONG)
     """the loss is selected, but after exp: NaN or infinity under the mask comes back in the gradient as 0 * NaN"""
     mask_inverted = first("mask = None if mask is None else ~mask")
     """the mask is read as a padding mask: True is a real token"""
-    ratio_detached = edit("(log_probs -", "(log_probs.detach() -", read=WRONG)
+    ratio_detached = edit("(log_probs - => (log_probs.detach() -", read=WRONG)
     """the ratio is detached: the gradient has no other way to the policy, which learns nothing"""
     ratio_to_itself = first("old_log_probs = log_probs", read=OLD)
     """both log-probabilities come from the policy in training: the ratio is always 1 and nothing is ever clipped"""
     reinforce_without_a_ratio = edit(
-        "torch.minimum(unclipped, clipped)", "(log_probs * advantages)", read="Importance sampling"
+        "torch.minimum(unclipped, clipped) => (log_probs * advantages)", read="Importance sampling"
     )
     """plain policy gradient: advantage times log-probability, without the ratio, is wrong after the first step"""
-    old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
     """a gradient flows into old_log_probs: the policy that sampled is a constant, detach it"""
-    advantages_not_detached = edit("advantages.detach()", "advantages", read=WRONG)
+    advantages_not_detached = edit("advantages.detach() => advantages", read=WRONG)
     """a gradient flows into the advantages: through them the policy loss would train the critic, detach them"""
-    nothing_detached = edit("old_log_probs.detach(), advantages.detach()", "old_log_probs, advantages")
+    nothing_detached = edit("old_log_probs.detach(), advantages.detach() => old_log_probs, advantages")
     """nothing is detached: only log_probs may receive a gradient"""
     advantages_whitened_here = edit(
-        "ratio = ",
-        "advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)\nratio = ",
+        "ratio =  => advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)\nratio = ",
         read="PPO2: what the code has and the paper has not",
     )
     """the advantages are whitened here; the trainer does that, once for a rollout, not for each minibatch"""
-    ppo_loss_not_reduced = edit(".mean()", "")
+    ppo_loss_not_reduced = edit(".mean() => ")
     """one loss for each token is returned: the mean over the real tokens is missing"""
 
 
 class ValueLoss(Wrong, of="compute_value_loss"):
-    smaller_square = edit("maximum", "minimum")
+    smaller_square = edit("maximum => minimum")
     """the smaller square is taken: large errors vanish; pessimistic is the larger"""
-    value_clipped_around_0 = edit("old_values + (values - old_values)", "values")
+    value_clipped_around_0 = edit("old_values + (values - old_values) => values")
     """the value itself is clipped to clip_epsilon; the interval lies around the old value"""
     value_clipped_as_a_ratio = edit(
-        "+ (values - old_values).clamp(-clip_epsilon, clip_epsilon)",
-        "* (values / old_values).clamp(1 - clip_epsilon, 1 + clip_epsilon)",
+        "+ (values - old_values).clamp(-clip_epsilon, clip_epsilon) => "
+        "* (values / old_values).clamp(1 - clip_epsilon, 1 + clip_epsilon)"
     )
     """the interval is taken as 1 +- clip_epsilon times the old value, like a ratio; it is old value +- clip_epsilon"""
-    value_never_clipped = edit("(clipped - returns)", "(values - returns)")
+    value_never_clipped = edit("(clipped - returns) => (values - returns)")
     """nothing is clipped (or it is clipped around returns, which changes nothing): plain half squared error"""
-    clipped_value_alone = edit("(values - returns)", "(clipped - returns)")
+    clipped_value_alone = edit("(values - returns) => (clipped - returns)")
     """only the clipped value is compared: a critic beyond the interval gets no gradient to come back"""
-    half_forgotten = edit("0.5 * ", "")
+    half_forgotten = edit("0.5 *  => ")
     """the one half is missing: the effective value_coef doubles"""
-    half_taken_twice = edit("0.5", "0.25")
+    half_taken_twice = edit("0.5 => 0.25")
     """the one half is there twice: the effective value_coef halves"""
     absolute_errors = edit(
-        "(values - returns).square()",
-        "(values - returns).abs()",
-        "(clipped - returns).square()",
-        "(clipped - returns).abs()",
+        "(values - returns).square() => (values - returns).abs()",
+        "(clipped - returns).square() => (clipped - returns).abs()",
     )
     """absolute errors in place of squares"""
-    larger_of_the_means = edit(".square(), ", ".square().mean(), ", ".square()).mean()", ".square().mean())")
+    larger_of_the_means = edit(".square(),  => .square().mean(), ", ".square()).mean() => .square().mean())")
     """the larger is chosen for the whole batch, after the means; it is chosen token by token"""
-    squares_summed = edit(".mean()", ".sum()")
+    squares_summed = edit(".mean() => .sum()")
     """summed over the tokens: it is a mean"""
     value_mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
@@ -166,130 +163,126 @@ if mask is not None and mask.dim() > 1:
     return torch.stack([compute_value_loss(*row[:3], clip_epsilon, row[3]) for row in rows if row[3].any()]).mean()
 """)
     """a mean of row means: tokens of short responses then count more; each real token counts once"""
-    value_divided_by_every_column = edit(".mean()", ".sum() / (values if mask is None else mask).numel()", read=WRONG)
+    value_divided_by_every_column = edit(".mean() => .sum() / (values if mask is None else mask).numel()", read=WRONG)
     """the sum over real tokens is divided by all columns: the loss shrinks as padding grows"""
-    value_mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
+    value_mask_multiplied = edit("_select(mask => _select(None", f".mean() => {TIMES_MASK}", read=WRONG)
     """multiplied by the mask after squaring: NaN * 0 is NaN, so select the real tokens first"""
-    targets_not_detached = edit("old_values.detach(), returns.detach()", "old_values, returns", read=WRONG)
+    targets_not_detached = edit("old_values.detach(), returns.detach() => old_values, returns", read=WRONG)
     """a gradient flows into old_values or returns: both are constants of the rollout, detach them"""
-    old_values_not_detached = edit("old_values.detach()", "old_values", read=WRONG)
+    old_values_not_detached = edit("old_values.detach() => old_values", read=WRONG)
     """the old values are left in the graph: they are the critic's estimates when the responses were collected"""
 
 
 class CombineLosses(Wrong, of="combine_losses"):
-    entropy_added = edit("-", "+")
+    entropy_added = edit("- => +")
     """the entropy is added: minimizing the loss then lowers the entropy"""
-    entropy_left_out = edit(" - entropy_coef * entropy", "")
+    entropy_left_out = edit(" - entropy_coef * entropy => ")
     """the entropy is left out"""
-    another_half = edit("value_coef", "0.5 * value_coef")
+    another_half = edit("value_coef => 0.5 * value_coef")
     """another one half on the value loss: compute_value_loss has it already, so value_coef is halved"""
-    value_loss_subtracted = edit("+", "-")
+    value_loss_subtracted = edit("+ => -")
     """the value loss is subtracted: the paper maximizes its sum, here each part is already a loss"""
-    policy_loss_negated = edit("policy_loss", "-policy_loss")
+    policy_loss_negated = edit("policy_loss => -policy_loss")
     """the policy loss is negated a second time: compute_ppo_loss has the minus already"""
     coefficients_swapped = first("value_coef, entropy_coef = entropy_coef, value_coef")
     """the two coefficients are swapped"""
 
 
 class PPOStatistics(Wrong, of="ppo_statistics"):
-    outside_taken_for_clipped = edit("is_clipped.double()", "((ratio - 1).abs() > clip_epsilon).double()")
+    outside_taken_for_clipped = edit("is_clipped.double() => ((ratio - 1).abs() > clip_epsilon).double()")
     """clip_fraction counts every token outside the interval; one that moved the wrong way keeps its gradient"""
-    unclipped_fraction = edit("<", ">=")
+    unclipped_fraction = edit("< => >=")
     """clip_fraction counts the tokens that keep their gradient, not those that lose it"""
-    losing_side_counted = edit("<", ">")
+    losing_side_counted = edit("< => >")
     """clip_fraction counts the wrong side: where the unclipped objective is the smaller, nothing is clipped"""
-    good_tokens_counted_only = edit("1 - clip_epsilon, 1 +", "max=1 +")
+    good_tokens_counted_only = edit("1 - clip_epsilon, 1 + => max=1 +")
     """clip_fraction sees the upper bound only: bad tokens are clipped below the lower one"""
     bound_taken_for_clipped = edit(
-        "is_clipped.double()",
-        "((ratio >= 1 + clip_epsilon) & (advantages > 0) | (ratio <= 1 - clip_epsilon) & (advantages < 0)).double()",
+        "is_clipped.double() => "
+        "((ratio >= 1 + clip_epsilon) & (advantages > 0) | (ratio <= 1 - clip_epsilon) & (advantages < 0)).double()"
     )
     """a ratio at the bound itself is counted: there nothing is clipped yet, the ratio has to be beyond it"""
     clip_fraction_always_0 = edit(
-        "is_clipped = ",
-        "clipped = ",
-        " < ratio * advantages",
-        "\nis_clipped = clipped < torch.minimum(clipped, ratio * advantages)",
+        "is_clipped =  => clipped = ",
+        " < ratio * advantages => \nis_clipped = clipped < torch.minimum(clipped, ratio * advantages)",
     )
     """the clipped objective is compared with the minimum, of which it is a part: clip_fraction is always 0"""
-    kl_of_new_minus_old = edit(KL, "log_ratio", read=APPROX_KL)
+    kl_of_new_minus_old = edit(f"{KL} => log_ratio", read=APPROX_KL)
     """approx_kl is the mean of new - old: samples of the old policy make that about -KL"""
-    kl_of_old_minus_new = edit(KL, "-log_ratio", read=APPROX_KL)
+    kl_of_old_minus_new = edit(f"{KL} => -log_ratio", read=APPROX_KL)
     """approx_kl is the mean of old - new: right on average, but noisier, even below 0; use ratio - 1 - log(ratio)"""
-    kl_of_half_squares = edit(KL, "0.5 * log_ratio.square()", read=APPROX_KL)
+    kl_of_half_squares = edit(f"{KL} => 0.5 * log_ratio.square()", read=APPROX_KL)
     """approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only"""
-    kl_of_the_ratio_inverted = edit(KL, "(-log_ratio).expm1() + log_ratio", read=APPROX_KL)
+    kl_of_the_ratio_inverted = edit(f"{KL} => (-log_ratio).expm1() + log_ratio", read=APPROX_KL)
     """approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
-    kl_of_minus_the_ratio = edit(KL, "-ratio", read=APPROX_KL)
+    kl_of_minus_the_ratio = edit(f"{KL} => -ratio", read=APPROX_KL)
     """approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved"""
-    geometric_mean = edit("ratio.mean()", "log_ratio.mean().exp()")
+    geometric_mean = edit("ratio.mean() => log_ratio.mean().exp()")
     """ratio_mean is exp of the mean log(ratio), the geometric mean; it is the mean of the ratios"""
-    statistics_of_the_clipped_ratio = edit("return", "ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn")
+    statistics_of_the_clipped_ratio = edit("return => ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn")
     """the ratios are clipped first: the log then hides what it should show"""
     statistics_mask_ignored = first("mask = None", read=WRONG)
     """the mask is ignored: padding is counted like a real token"""
     tensors_returned = edit(
-        "return {",
-        "statistics = {",
-        "}",
-        "}\nreturn {name: torch.tensor(value, dtype=torch.float64) for name, value in statistics.items()}",
+        "return { => statistics = {",
+        "} => }\nreturn {name: torch.tensor(value, dtype=torch.float64) for name, value in statistics.items()}",
     )
     """tensors are returned: a log needs Python floats, use .item()"""
 
 
 class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
-    penalty_subtracted = edit("+ beta", "- beta")
+    penalty_subtracted = edit("+ beta => - beta")
     """the penalty is subtracted: the loss then rewards moving away"""
-    no_penalty = edit(" + beta * kl", "")
+    no_penalty = edit(" + beta * kl => ")
     """there is no penalty at all: nothing limits the policy"""
-    penalty_of_new_minus_old = edit(KL, "log_ratio")
+    penalty_of_new_minus_old = edit(f"{KL} => log_ratio")
     """the penalty is log(ratio), new - old: its mean over old samples is minus the KL, so it rewards moving"""
-    penalty_of_old_minus_new = edit(KL, "-log_ratio")
+    penalty_of_old_minus_new = edit(f"{KL} => -log_ratio")
     """the penalty is old - new: right on average, but single tokens may be rewarded for moving; use ratio - 1 -
     log(ratio)"""
-    penalty_of_half_squares = edit(KL, "0.5 * log_ratio.square()")
+    penalty_of_half_squares = edit(f"{KL} => 0.5 * log_ratio.square()")
     """the penalty is half the square of log(ratio): near the KL for small steps only"""
-    penalty_of_the_ratio_inverted = edit(KL, "(-log_ratio).expm1() + log_ratio")
+    penalty_of_the_ratio_inverted = edit(f"{KL} => (-log_ratio).expm1() + log_ratio")
     """the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
-    penalty_detached = edit("* kl", "* kl.detach()")
+    penalty_detached = edit("* kl => * kl.detach()")
     """the penalty is detached: it is in the value of the loss but not in its gradient"""
     clipped_and_penalized = edit(
-        "-log_ratio.exp() * advantages",
-        "-torch.minimum(log_ratio.exp() * advantages, log_ratio.exp().clamp(0.8, 1.2) * advantages)",
+        "-log_ratio.exp() * advantages => "
+        "-torch.minimum(log_ratio.exp() * advantages, log_ratio.exp().clamp(0.8, 1.2) * advantages)"
     )
     """the ratio is clipped as well: here the penalty takes the place of the clip"""
-    penalty_without_a_ratio = edit("log_ratio.exp()", "log_probs")
+    penalty_without_a_ratio = edit("log_ratio.exp() => log_probs")
     """plain policy gradient with a penalty: the ratio, which corrects for old samples, is missing"""
-    penalty_loss_summed = edit(".mean()", ".sum()")
+    penalty_loss_summed = edit(".mean() => .sum()")
     """summed over the tokens: it is a mean"""
-    penalty_mask_multiplied = edit("_select(mask", "_select(None", ".mean()", TIMES_MASK, read=WRONG)
+    penalty_mask_multiplied = edit("_select(mask => _select(None", f".mean() => {TIMES_MASK}", read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
     penalty_nothing_detached = edit(
-        "old_log_probs.detach(), advantages.detach()", "old_log_probs, advantages", read=WRONG
+        "old_log_probs.detach(), advantages.detach() => old_log_probs, advantages", read=WRONG
     )
     """a gradient flows into old_log_probs or advantages: both are constants of the rollout, detach them"""
 
 
 class UpdateBeta(Wrong, of="update_beta"):
-    cheaper_when_too_far = edit("beta * 2", "beta * 0.5", "beta / 2", "beta * 2")
+    cheaper_when_too_far = edit("beta * 2 => beta * 0.5", "beta / 2 => beta * 2")
     """the direction is reversed: after too large a step beta must grow"""
-    factor_of_15 = edit("beta * 2", "beta * 1.5", "beta / 2", "beta / 1.5")
+    factor_of_15 = edit("beta * 2 => beta * 1.5", "beta / 2 => beta / 1.5")
     """the factor is 1.5: that is the width of the bounds, beta is doubled or halved"""
-    bounds_at_2 = edit("1.5 * target_kl", "2 * target_kl", "target_kl / 1.5", "target_kl / 2")
+    bounds_at_2 = edit("1.5 * target_kl => 2 * target_kl", "target_kl / 1.5 => target_kl / 2")
     """the bounds are at twice and half the target: they are at 1.5 and 1 / 1.5"""
-    no_bounds = edit("1.5 * target_kl", "target_kl", "target_kl / 1.5", "target_kl")
+    no_bounds = edit("1.5 * target_kl => target_kl", "target_kl / 1.5 => target_kl")
     """there are no bounds: beta changes at every update, even close to the target"""
-    lower_bound_at_half = edit("target_kl / 1.5", "target_kl / 2")
+    lower_bound_at_half = edit("target_kl / 1.5 => target_kl / 2")
     """the lower bound is half the target: it is target_kl / 1.5"""
-    bounds_outside = edit(">", ">=", "<", "<=")
+    bounds_outside = edit("> => >=", "< => <=")
     """the bounds count as outside: at the bound itself beta stays"""
-    never_cheaper = edit("beta / 2", "beta")
+    never_cheaper = edit("beta / 2 => beta")
     """beta only ever rises: it must fall when the policy hardly moves"""
-    never_raised = edit("beta * 2", "beta")
+    never_raised = edit("beta * 2 => beta")
     """beta only ever falls: it must rise when the policy moves too far"""
     proportional = instead("return beta * kl / target_kl")
     """beta follows the quotient kl / target_kl: it is a rule of two steps, doubled, halved or kept"""
     target_ignored = first("target_kl = 1.0")
     """target_kl is ignored: the KL is compared with 1.5 itself"""
-    two_added = edit("beta * 2", "beta + 2", "beta / 2", "beta - 2")
+    two_added = edit("beta * 2 => beta + 2", "beta / 2 => beta - 2")
     """2 is added or subtracted: beta is multiplied or divided by 2"""

@@ -11,7 +11,7 @@ class RightClippedObjective(Right, of="clipped_objective"):
         return torch.where((advantages < 0) & (ratio < low), low * advantages, objective)
     """)
     """the table of the docstring, read cell by cell"""
-    gain_capped = edit("clipped * advantages", "(advantages + clip_epsilon * advantages.abs())")
+    gain_capped = edit("clipped * advantages => (advantages + clip_epsilon * advantages.abs())")
     """what is gained is at most epsilon times the size of the advantage"""
     token_after_token = instead("""
         found = []
@@ -27,11 +27,11 @@ class RightClippedObjective(Right, of="clipped_objective"):
 
 
 class RightPPOLoss(Right, of="compute_ppo_loss"):
-    larger_of_the_losses = edit("-torch.minimum(unclipped, clipped)", "torch.maximum(-unclipped, -clipped)")
+    larger_of_the_losses = edit("-torch.minimum(unclipped, clipped) => torch.maximum(-unclipped, -clipped)")
     """the minimum of the objectives is the maximum of the losses, as CleanRL and TRL write it"""
     profit_capped = edit(
-        "clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages",
-        "clipped = advantages + clip_epsilon * advantages.abs()",
+        "clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages => "
+        "clipped = advantages + clip_epsilon * advantages.abs()"
     )
     """the clipped objective as a bound: (1 + epsilon) A for a good token, (1 - epsilon) A for a bad one"""
     token_by_token = instead("""
@@ -55,8 +55,8 @@ class RightPPOLoss(Right, of="compute_ppo_loss"):
 
 class RightValueLoss(Right, of="compute_value_loss"):
     larger_error_then_squared = edit(
-        "(values - returns).square(), (clipped - returns).square()).mean()",
-        "(values - returns).abs(), (clipped - returns).abs()).pow(2).mean()",
+        "(values - returns).square(), (clipped - returns).square()).mean() => "
+        "(values - returns).abs(), (clipped - returns).abs()).pow(2).mean()"
     )
     """the larger absolute error has the larger square"""
     filled_before_squaring = instead("""
@@ -85,8 +85,8 @@ class RightCombineLosses(Right, of="combine_losses"):
 
 class RightPPOStatistics(Right, of="ppo_statistics"):
     clipped_by_the_sign = edit(
-        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages < ratio * advantages",
-        "torch.where(advantages > 0, ratio > 1 + clip_epsilon, (ratio < 1 - clip_epsilon) & (advantages < 0))",
+        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages < ratio * advantages => "
+        "torch.where(advantages > 0, ratio > 1 + clip_epsilon, (ratio < 1 - clip_epsilon) & (advantages < 0))"
     )
     """the two clipped cases, asked for by the sign of the advantage"""
     log_of_the_ratio = instead("""

@@ -32,10 +32,10 @@ class RightEstimateKL(Right, of="estimate_kl"):
     """)
     """wider than needed, so a small KL keeps more digits"""
     series_near_zero = edit(
-        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio",
+        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio => "
         "x = -log_ratio\n"
         "series = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
-        "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)",
+        "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)"
     )
     """the power series where exp(-r) - 1 would round, the plain formula elsewhere"""
 

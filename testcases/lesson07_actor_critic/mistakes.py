@@ -22,189 +22,193 @@ POLICY_COPIED = "freeze(copy.deepcopy(policy))"
 
 class Values(Wrong, of="ValueModel.forward"):
     score_of_the_last_token = edit(
-        "return self.head(hidden)",
+        "return self.head(hidden) => "
         "last = (attention_mask * torch.arange(1, hidden.shape[1] + 1)).argmax(dim=1)\n"
-        "return self.head(hidden[torch.arange(len(hidden)), last])",
+        "return self.head(hidden[torch.arange(len(hidden)), last])"
     )
     """one number for each row, as a reward model gives: the critic reads every position, each token needs one"""
-    columns_used_as_positions = edit(f"{POSITIONS},", "")
+    columns_used_as_positions = edit(f"{POSITIONS}, => ")
     """without position_ids the backbone counts columns, so padding on the left moves the text"""
-    positions_from_one = edit("position_ids(attention_mask)", "attention_mask.long().cumsum(dim=1)")
+    positions_from_one = edit("position_ids(attention_mask) => attention_mask.long().cumsum(dim=1)")
     """the positions count from 1: the backbone was pretrained with 0 for the first token (see lesson 1)"""
-    padding_read_as_text = edit("attention_mask=attention_mask,", "")
+    padding_read_as_text = edit("attention_mask=attention_mask, => ")
     """without attention_mask the backbone reads the padding as if it were text"""
-    every_dimension_of_one_dropped = edit("squeeze(-1)", "squeeze()")
+    every_dimension_of_one_dropped = edit("squeeze(-1) => squeeze()")
     """squeeze() drops every dimension of size 1, also a batch of one row: squeeze(-1) drops the last only"""
-    only_the_head_learns = edit("self.head(hidden)", "self.head(hidden.detach())")
+    only_the_head_learns = edit("self.head(hidden) => self.head(hidden.detach())")
     """no gradient reaches the backbone: the critic's whole backbone is trained, not its head alone"""
     shifted_inside_the_critic = edit(
-        "self.head(hidden).squeeze(-1)", "nn.functional.pad(self.head(hidden).squeeze(-1), (1, -1))", read=SHIFT
+        "self.head(hidden).squeeze(-1) => nn.functional.pad(self.head(hidden).squeeze(-1), (1, -1))", read=SHIFT
     )
     """the values are shifted here already: this model gives V up to and including each position, the caller shifts"""
-    values_squashed = edit("squeeze(-1)", "squeeze(-1).tanh()")
+    values_squashed = edit("squeeze(-1) => squeeze(-1).tanh()")
     """the values are squashed: returns are not limited to an interval, so the head stays linear"""
     mode_set_by_the_call = first("self.backbone.eval()")
     """eval() or train() in a forward pass outlasts it: the caller sets the mode, with evaluation_mode"""
 
 
 class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
-    plain_tuple_returned = edit("ResponseOutputs", "")
+    plain_tuple_returned = edit("ResponseOutputs => ")
     """a plain tuple is returned: the trainer reads outputs.logits, so wrap both in ResponseOutputs"""
-    logits_after_the_token = edit(LOGITS, ALL_LOGITS + AFTER, read=SHIFT)
+    logits_after_the_token = edit(f"{LOGITS} => {ALL_LOGITS + AFTER}", read=SHIFT)
     """the logits are not shifted: those at a token's own position predict the next one, its own are one position
     earlier"""
-    values_after_the_token = edit(VALUES, ALL_VALUES + AFTER, read=SHIFT)
+    values_after_the_token = edit(f"{VALUES} => {ALL_VALUES + AFTER}", read=SHIFT)
     """the values are taken after the token: V(s_t) is before it, at the position of its logits"""
-    words_for_the_whole_prompt = edit(LOGITS, ALL_LOGITS + BEFORE)
+    words_for_the_whole_prompt = edit(f"{LOGITS} => {ALL_LOGITS + BEFORE}")
     """logits of the whole prompt are computed and cut off: B * L * V numbers; response_logits keeps the response's"""
     one_column_too_many = edit(
-        LOGITS, f"{ALL_LOGITS}[:, prompt_length - 1 :]", VALUES, f"{ALL_VALUES}[:, prompt_length - 1 :]", read=SHIFT
+        f"{LOGITS} => {ALL_LOGITS}[:, prompt_length - 1 :]",
+        f"{VALUES} => {ALL_VALUES}[:, prompt_length - 1 :]",
+        read=SHIFT,
     )
     """the last position is kept: it predicts a token after the response, and T + 1 columns match no mask"""
-    policy_counts_columns = edit(LOGITS, f"self.policy({INPUTS}).logits{BEFORE}")
+    policy_counts_columns = edit(f"{LOGITS} => self.policy({INPUTS}).logits{BEFORE}")
     """the policy gets no position_ids: it counts columns, and padding on the left changes its logits"""
-    policy_reads_padding = edit(LOGITS, f"self.policy(input_ids=input_ids, {POSITIONS}).logits{BEFORE}")
+    policy_reads_padding = edit(f"{LOGITS} => self.policy(input_ids=input_ids, {POSITIONS}).logits{BEFORE}")
     """the policy gets no attention_mask: it reads the padding of the prompt"""
-    log_probs_for_logits = edit("(logits,", "(logits.log_softmax(dim=-1),")
+    log_probs_for_logits = edit("(logits, => (logits.log_softmax(dim=-1),")
     """log-probabilities are returned as logits: the temperature has to divide the logits first"""
-    critic_cut_off = edit(VALUES, f"{VALUES}.detach()")
+    critic_cut_off = edit(f"{VALUES} => {VALUES}.detach()")
     """the critic gets no gradient: this forward is the one that is trained, and the value loss needs it"""
-    policy_without_gradient = edit("logits =", "with torch.no_grad():\n    logits =")
+    policy_without_gradient = edit("logits = => with torch.no_grad():\n    logits =")
     """the policy runs without gradient: only the rollout does that, training calls this forward too"""
-    head_without_what_follows = edit(LOGITS, f"self.policy.get_output_embeddings()({ALL_HIDDEN}{BEFORE})")
+    head_without_what_follows = edit(f"{LOGITS} => self.policy.get_output_embeddings()({ALL_HIDDEN}{BEFORE})")
     """the head is called by itself, but some policies scale or cap its output (Cohere, Gemma-2): call the policy"""
     policy_run_twice = first(LOGITS)
     """the policy is run twice for the same logits: one forward pass of each model is enough"""
 
 
 class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
-    value_at_the_token_itself = edit(BEFORE, AFTER, read=SHIFT)
+    value_at_the_token_itself = edit(f"{BEFORE} => {AFTER}", read=SHIFT)
     """the column of the token itself is read: there the critic has already seen the token, V(s_t) is one position
     earlier"""
     mode_set_for_the_values = first("self.value_model.eval()")
     """eval() or train() for the values outlasts the call: the caller sets the mode, with evaluation_mode"""
-    value_after_the_end_kept = edit(": -1", ":", read=SHIFT)
+    value_after_the_end_kept = edit(": -1 => :", read=SHIFT)
     """T + 1 values: there is no value after the last token, since the episode is over there"""
-    values_of_the_prompt_too = edit(BEFORE, "")
+    values_of_the_prompt_too = edit(f"{BEFORE} => ")
     """the values of the prompt are returned as well: one for each of the T response tokens is wanted"""
     policy_run_for_nothing = first(LOGITS)
     """the policy is run for nothing: this method exists so that a rollout can do without that forward pass"""
     critic_without_the_prompt = edit(
-        f"(input_ids, attention_mask){BEFORE}",
-        "(input_ids[:, prompt_length - 1 :], attention_mask[:, prompt_length - 1 :])[:, :-1]",
+        f"(input_ids, attention_mask){BEFORE} => "
+        "(input_ids[:, prompt_length - 1 :], attention_mask[:, prompt_length - 1 :])[:, :-1]"
     )
     """only the response is shown to the critic: V depends on the prompt as well"""
 
 
 class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
-    head_by_itself = edit(OWN_LOGITS, HEAD)
+    head_by_itself = edit(f"{OWN_LOGITS} => {HEAD}")
     """the head is called by itself, but some policies scale or cap its output (Cohere, Gemma-2): take output.logits"""
-    head_by_its_name_in_gpt2 = edit(OWN_LOGITS, "self.policy.lm_head(hidden)")
+    head_by_its_name_in_gpt2 = edit(f"{OWN_LOGITS} => self.policy.lm_head(hidden)")
     """lm_head is the name in GPT-2 and Llama, other models have another: the logits are in the policy's output"""
-    input_embeddings_taken_for_the_head = edit(OWN_LOGITS, "hidden @ self.policy.get_input_embeddings().weight.T")
+    input_embeddings_taken_for_the_head = edit(f"{OWN_LOGITS} => hidden @ self.policy.get_input_embeddings().weight.T")
     """the input embeddings are the head only where the two are tied: the logits are in the policy's output"""
-    head_without_its_bias = edit(OWN_LOGITS, "hidden @ self.policy.get_output_embeddings().weight.T")
+    head_without_its_bias = edit(f"{OWN_LOGITS} => hidden @ self.policy.get_output_embeddings().weight.T")
     """only the head's weight is used, and some heads have a bias: the logits are in the policy's output"""
-    backbone_run_twice = edit(OWN_LOGITS, LOGITS)
+    backbone_run_twice = edit(f"{OWN_LOGITS} => {LOGITS}")
     """the backbone is run twice, once for each head: sharing it is meant to save that forward pass"""
-    value_loss_stops_at_the_head = edit("value_head(hidden)", "value_head(hidden.detach())")
+    value_loss_stops_at_the_head = edit("value_head(hidden) => value_head(hidden.detach())")
     """the value head reads detached hidden states: some programs do, but here both losses train the backbone"""
-    policy_loss_stops_at_the_head = edit(OWN_LOGITS, "self.policy.get_output_embeddings()(hidden.detach())")
+    policy_loss_stops_at_the_head = edit(f"{OWN_LOGITS} => self.policy.get_output_embeddings()(hidden.detach())")
     """the logits are computed from detached hidden states, so the policy learns in its last layer only"""
-    both_after_the_token = edit(KEPT, KEPT_AT_THE_END, BEFORE, AFTER, read=SHIFT)
+    both_after_the_token = edit(f"{KEPT} => {KEPT_AT_THE_END}", f"{BEFORE} => {AFTER}", read=SHIFT)
     """both heads read the position of the token itself: what predicts it is one position earlier"""
-    only_logits_shifted = edit(BEFORE, AFTER, read=SHIFT)
+    only_logits_shifted = edit(f"{BEFORE} => {AFTER}", read=SHIFT)
     """only the logits are shifted: the value of a token is before it as well"""
-    only_values_shifted = edit(KEPT, KEPT_AT_THE_END, read=SHIFT)
+    only_values_shifted = edit(f"{KEPT} => {KEPT_AT_THE_END}", read=SHIFT)
     """only the values are shifted: what predicts a token is one position before it as well"""
-    shared_words_for_the_prompt = edit(f"{KEPT},", "", OWN_LOGITS, OWN_LOGITS + BEFORE)
+    shared_words_for_the_prompt = edit(f"{KEPT}, => ", f"{OWN_LOGITS} => {OWN_LOGITS + BEFORE}")
     """the whole vocabulary is computed for the prompt and thrown away: say logits_to_keep"""
-    shared_backbone_counts_columns = edit(f"{POSITIONS},", "")
+    shared_backbone_counts_columns = edit(f"{POSITIONS}, => ")
     """the backbone gets no position_ids and counts columns: padding on the left moves the text"""
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
-    backbone_borrowed = edit("copy.deepcopy(reward_model.backbone)", "reward_model.backbone")
+    backbone_borrowed = edit("copy.deepcopy(reward_model.backbone) => reward_model.backbone")
     """the critic trains the reward model's own backbone: deepcopy it, or the reward model changes, too"""
-    head_borrowed = edit("copy.deepcopy(reward_model.head)", "reward_model.head")
+    head_borrowed = edit("copy.deepcopy(reward_model.head) => reward_model.head")
     """the critic trains the reward model's own head: deepcopy it too"""
-    head_begins_at_random = edit(HEAD_COPIED, "critic.to(reward_model.head.weight.dtype)")
+    head_begins_at_random = edit(f"{HEAD_COPIED} => critic.to(reward_model.head.weight.dtype)")
     """the head starts at random: its weights, too, contain what the reward model knows about scores"""
     backbone_begins_at_random = edit(
-        "copy.deepcopy(reward_model.backbone)", "type(reward_model.backbone)().to(reward_model.head.weight.dtype)"
+        "copy.deepcopy(reward_model.backbone) => type(reward_model.backbone)().to(reward_model.head.weight.dtype)"
     )
     """the backbone starts at random: only the head of the reward model is used"""
-    frozen_with_the_reward_model = edit(".requires_grad_(True)", "")
+    frozen_with_the_reward_model = edit(".requires_grad_(True) => ")
     """a copy of a frozen model is frozen: the critic never learns, so switch its gradients on"""
-    only_the_new_head_trains = edit("return critic", "critic.head", "(True)", "(True)\nreturn critic")
+    only_the_new_head_trains = edit("return critic => critic.head", "(True) => (True)\nreturn critic")
     """a new head is trainable, but the copied backbone is as frozen as the reward model: switch it all on"""
     reward_model_thawed = first("reward_model.requires_grad_(True)")
     """the reward model itself is made trainable: only the copy needs gradients"""
-    reward_model_frozen = edit("return", "freeze(reward_model)\nreturn")
+    reward_model_frozen = edit("return => freeze(reward_model)\nreturn")
     """the reward model is frozen as well: it is to be left as it is"""
     reward_model_copied_whole = instead("return copy.deepcopy(reward_model).requires_grad_(True)")
     """a copy of the whole reward model still reads the last token only: a critic is a ValueModel"""
 
 
 class Freeze(Wrong, of="freeze"):
-    dropout_left_on = edit(".eval()", "")
+    dropout_left_on = edit(".eval() => ")
     """dropout is still on: eval() switches it off, requires_grad_(False) does not"""
-    eval_taken_for_frozen = edit(".requires_grad_(False)", "")
+    eval_taken_for_frozen = edit(".requires_grad_(False) => ")
     """eval() stops dropout, not training: the parameters still require gradients"""
-    attribute_without_effect = edit("return model.requires_grad_(False)", "model.requires_grad = False\nreturn model")
+    attribute_without_effect = edit("return model.requires_grad_(False) => model.requires_grad = False\nreturn model")
     """model.requires_grad = False creates an attribute that PyTorch ignores: use requires_grad_(False)"""
-    nothing_returned = edit("return ", "")
+    nothing_returned = edit("return  => ")
     """nothing is returned: the model itself is expected"""
     outermost_parameters_only = edit(
-        "return model.requires_grad_(False)",
-        "for parameter in model.parameters(recurse=False):\n    parameter.requires_grad = False\nreturn model",
+        "return model.requires_grad_(False) => "
+        "for parameter in model.parameters(recurse=False):\n"
+        "    parameter.requires_grad = False\n"
+        "return model"
     )
     """recurse=False: only the parameters of the outermost module are frozen, its layers are still trained"""
-    only_the_outer_module_in_eval = edit("return", "model.training = False\nreturn", ".eval()", "")
+    only_the_outer_module_in_eval = edit("return => model.training = False\nreturn", ".eval() => ")
     """only the outermost module's flag is set: eval() reaches every submodule, training = False does not"""
 
 
 class MakeReference(Wrong, of="make_reference"):
-    policy_is_its_own_reference = edit("copy.deepcopy(policy)", "policy")
+    policy_is_its_own_reference = edit("copy.deepcopy(policy) => policy")
     """the weights are not copied: the policy freezes itself, and its KL to itself is always 0"""
-    weights_shared_with_the_policy = edit(POLICY_COPIED, "copy.copy(policy)")
+    weights_shared_with_the_policy = edit(f"{POLICY_COPIED} => copy.copy(policy)")
     """copy.copy shares the weights: the reference follows every step of the policy, and the KL stays 0"""
-    reference_with_dropout = edit(POLICY_COPIED, "copy.deepcopy(policy).requires_grad_(False)")
+    reference_with_dropout = edit(f"{POLICY_COPIED} => copy.deepcopy(policy).requires_grad_(False)")
     """dropout of the copy is on: the KL at step 0 is noise instead of 0"""
-    reference_still_trainable = edit(POLICY_COPIED, "copy.deepcopy(policy).eval()")
+    reference_still_trainable = edit(f"{POLICY_COPIED} => copy.deepcopy(policy).eval()")
     """the copy still requires gradients: it costs memory, and an optimizer may change it"""
-    policy_frozen_as_well = edit(POLICY_COPIED, "copy.deepcopy(freeze(policy))")
+    policy_frozen_as_well = edit(f"{POLICY_COPIED} => copy.deepcopy(freeze(policy))")
     """the policy is frozen before it is copied, and can no longer be trained: freeze the copy"""
     policy_left_in_eval_mode = first("policy.eval()")
     """the policy is left in eval mode: it is to be left as it is"""
 
 
 class ReferenceMode(Wrong, of="reference_mode"):
-    base_model_is_always_the_reference = edit("REFERENCE in policy.peft_config", "False")
+    base_model_is_always_the_reference = edit("REFERENCE in policy.peft_config => False")
     """adapters are always off: a policy that started from an SFT adapter has that one as its reference"""
     policy_answers_for_the_reference = instead("with torch.no_grad():\n    yield policy", read=WRONG)
     """nothing is switched: the policy is compared with itself, and the KL is always 0"""
     base_model_with_its_adapters = instead("with torch.no_grad():\n    yield policy.get_base_model()")
     """the base model inside still holds the adapter layers: they have to be switched off"""
-    reference_with_gradients = edit("with torch.no_grad():", "if True:")
+    reference_with_gradients = edit("with torch.no_grad(): => if True:")
     """gradients are on inside: the reference is data, and its graph costs memory"""
-    left_switched_by_an_exception = edit("try:", "if True:", "finally:", "if True:")
+    left_switched_by_an_exception = edit("try: => if True:", "finally: => if True:")
     """without try/finally an exception inside leaves the policy as the reference: training then goes on with it"""
-    requires_grad_not_restored = edit("parameter.requires_grad_(trainable[name])", "pass")
+    requires_grad_not_restored = edit("parameter.requires_grad_(trainable[name]) => pass")
     """set_adapter and disable_adapter change what requires a gradient: store it before, restore it after"""
     reference_stays_on = edit(
-        "policy.set_adapter(trained)", "pass", "parameter.requires_grad_(trainable[name])", "pass"
+        "policy.set_adapter(trained) => pass", "parameter.requires_grad_(trainable[name]) => pass"
     )
     """the reference adapter stays on afterwards: the trainer then trains the reference"""
-    adapters_stay_off = edit("with policy.disable_adapter():\n    ", "policy.base_model.disable_adapter_layers()\n")
+    adapters_stay_off = edit("with policy.disable_adapter():\n     => policy.base_model.disable_adapter_layers()\n")
     """the adapters stay off afterwards: the policy is then the bare base model"""
-    default_switched_on = edit("set_adapter(trained)", 'set_adapter("default")')
+    default_switched_on = edit('set_adapter(trained) => set_adapter("default")')
     """set_adapter("default") afterwards: the trained adapter may have another name, ask active_adapter"""
-    exception_swallowed = edit("finally:", "except Exception:\n    pass\nfinally:")
+    exception_swallowed = edit("finally: => except Exception:\n    pass\nfinally:")
     """the exception is swallowed: a context that restores things must let the error through"""
-    inference_mode_inside = edit("torch.no_grad()", "torch.inference_mode()")
+    inference_mode_inside = edit("torch.no_grad() => torch.inference_mode()")
     """inference_mode gives tensors that no later gradient may touch: training needs the log-probs, so no_grad"""
     eval_mode_left_on = first("policy.eval()")
     """the policy is left in eval mode: afterwards everything is to be as before"""
-    train_mode_switched_on = edit("try:", "policy.eval()\ntry:", "finally:", "finally:\n    policy.train()")
+    train_mode_switched_on = edit("try: => policy.eval()\ntry:", "finally: => finally:\n    policy.train()")
     """train() switches on what was off before: the caller sets the modes, with evaluation_mode"""

@@ -6,14 +6,13 @@ from .mistakes import BEFORE, KEPT, KEPT_AT_THE_END, OWN_LOGITS
 
 
 class RightValues(Right, of="ValueModel.forward"):
-    last_feature_picked = edit(".last_hidden_state", "[0]", ".squeeze(-1)", "[:, :, 0]")
+    last_feature_picked = edit(".last_hidden_state => [0]", ".squeeze(-1) => [:, :, 0]")
     """the first part of the output, and an index of 0"""
-    head_by_hand = edit("self.head(hidden).squeeze(-1)", "hidden @ self.head.weight[0] + self.head.bias")
+    head_by_hand = edit("self.head(hidden).squeeze(-1) => hidden @ self.head.weight[0] + self.head.bias")
     """the linear head as a product with a vector"""
     positions_by_hand = edit(
-        "attention_mask=attention_mask",
-        "attention_mask=attention_mask.long()",
-        "position_ids=position_ids(attention_mask)",
+        "attention_mask=attention_mask => attention_mask=attention_mask.long()",
+        "position_ids=position_ids(attention_mask) => "
         "position_ids=(attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)",
     )
     """mask and positions as numbers; what stands on padding does not matter"""
@@ -32,14 +31,14 @@ class RightLogitsAndValues(Right, of="PolicyAndValue.forward"):
     """)
     """logits_to_keep may be a tensor of places, so that nothing is dropped afterwards"""
     critic_called_here = edit(
-        "self.response_values(input_ids, attention_mask, prompt_length)",
-        "self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : input_ids.shape[1] - 1]",
+        "self.response_values(input_ids, attention_mask, prompt_length) => "
+        "self.value_model(input_ids, attention_mask)[:, prompt_length - 1 : input_ids.shape[1] - 1]"
     )
     """the slice of the critic, written once more"""
 
 
 class RightValuesAlone(Right, of="PolicyAndValue.response_values"):
-    narrowed = edit("[:, prompt_length - 1 : -1]", ".narrow(1, prompt_length - 1, input_ids.shape[1] - prompt_length)")
+    narrowed = edit("[:, prompt_length - 1 : -1] => .narrow(1, prompt_length - 1, input_ids.shape[1] - prompt_length)")
     """a start and a length"""
     last_token_not_shown = instead(
         "return self.value_model(input_ids[:, :-1], attention_mask[:, :-1])[:, prompt_length - 1 :]"
@@ -48,13 +47,13 @@ class RightValuesAlone(Right, of="PolicyAndValue.response_values"):
 
 
 class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
-    last_logits_dropped = edit(KEPT, f"{KEPT_AT_THE_END} + 1", OWN_LOGITS, f"{OWN_LOGITS}[:, :-1]")
+    last_logits_dropped = edit(f"{KEPT} => {KEPT_AT_THE_END} + 1", f"{OWN_LOGITS} => {OWN_LOGITS}[:, :-1]")
     """logits_to_keep as a number counts from the end; what would come after the response is dropped"""
-    values_cut_afterwards = edit(BEFORE, "", "(hidden).squeeze(-1)", f"(hidden)[..., 0]{BEFORE}")
+    values_cut_afterwards = edit(f"{BEFORE} => ", f"(hidden).squeeze(-1) => (hidden)[..., 0]{BEFORE}")
     """the value head reads every position, and the response's values are cut out of it"""
     values_position_by_position = edit(
-        "self.value_head(hidden).squeeze(-1)",
-        "torch.cat([self.value_head(step) for step in hidden.unbind(dim=1)], dim=1)",
+        "self.value_head(hidden).squeeze(-1) => "
+        "torch.cat([self.value_head(step) for step in hidden.unbind(dim=1)], dim=1)"
     )
     """the value head is called once for each response token"""
 
@@ -70,8 +69,8 @@ class RightCriticFromRewardModel(Right, of="critic_from_reward_model"):
     """)
     """one deep copy, taken apart"""
     weights_loaded = edit(
-        "critic.head = copy.deepcopy(reward_model.head)",
-        "critic.head.to(reward_model.head.weight).load_state_dict(reward_model.head.state_dict())",
+        "critic.head = copy.deepcopy(reward_model.head) => "
+        "critic.head.to(reward_model.head.weight).load_state_dict(reward_model.head.state_dict())"
     )
     """the new head is moved to dtype and device, and takes weight and bias"""
 

@@ -5,16 +5,16 @@ from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 class RightSampleToken(Right, of="sample_token"):
     gumbel_noise = edit(
-        "torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)",
-        "(logits.double() - torch.empty(logits.shape, dtype=torch.float64)"
-        ".exponential_(generator=generator).log()).argmax(dim=1)",
+        "torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1) => "
+        "(logits.double() - torch.empty(logits.shape, "
+        "dtype=torch.float64).exponential_(generator=generator).log()).argmax(dim=1)"
     )
     """the largest of the logits after Gumbel noise is drawn from their softmax"""
     inverse_of_the_distribution = edit(
-        "return torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)",
+        "return torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1) => "
         "sums = logits.double().softmax(dim=1).cumsum(dim=1)\n"
         "drawn = torch.rand(len(logits), 1, generator=generator, dtype=sums.dtype) * sums[:, -1:]\n"
-        "return torch.searchsorted(sums, drawn, right=True).squeeze(1)",
+        "return torch.searchsorted(sums, drawn, right=True).squeeze(1)"
     )
     """a uniform number, looked up among the cumulative probabilities"""
     row_by_row = instead("""
@@ -40,19 +40,15 @@ class RightSampleToken(Right, of="sample_token"):
 
 class RightGenerate(Right, of="generate"):
     cache_of_transformers = edit(
-        "visible, positions, cache",
-        "from transformers import DynamicCache\n\nvisible, positions, cache",
-        "position_ids(attention_mask), None",
-        "position_ids(attention_mask), DynamicCache(config=policy.config)",
+        "visible, positions, cache => from transformers import DynamicCache\n\nvisible, positions, cache",
+        "position_ids(attention_mask), None => position_ids(attention_mask), DynamicCache(config=policy.config)",
     )
     """the cache is made before the first pass, as Hugging Face's own generate does"""
     all_logits_then_the_last = edit(
-        "        logits_to_keep=1,\n",
-        "",
-        "gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1)",
+        "        logits_to_keep=1,\n => ",
+        "gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1) => "
         "torch.log_softmax(logits / temperature, dim=1)[torch.arange(len(tokens)), tokens]",
-        "positions[:, -1:] + 1",
-        "attention_mask.sum(dim=1, keepdim=True) + len(responses) - 1",
+        "positions[:, -1:] + 1 => attention_mask.sum(dim=1, keepdim=True) + len(responses) - 1",
     )
     """the model computes all logits, the log-probability is indexed, the position counted from the mask"""
     ended_rows_leave_the_batch = instead("""
@@ -94,17 +90,15 @@ class RightGenerate(Right, of="generate"):
 
 class RightRows(Right, of="Experience.rows"):
     by_counting_the_prompts = edit(
-        "int(prompt_is_used.long().argmax())",
-        "self.prompt_length - int(self.attention_mask[index, : self.prompt_length].sum(dim=1).max())",
+        "int(prompt_is_used.long().argmax()) => "
+        "self.prompt_length - int(self.attention_mask[index, : self.prompt_length].sum(dim=1).max())"
     )
     """prompts are padded on the left, so the longest one says where the first of them begins"""
     columns_by_number = edit(
-        "sequence = slice(first, self.prompt_length + length)",
+        "sequence = slice(first, self.prompt_length + length) => "
         "sequence = torch.arange(first, self.prompt_length + length)",
-        "tensor[index, sequence",
-        "tensor[index].index_select(1, sequence",
-        "slice(length)]",
-        "torch.arange(length))",
+        "tensor[index, sequence => tensor[index].index_select(1, sequence",
+        "slice(length)] => torch.arange(length))",
     )
     """columns are selected by their numbers"""
     field_by_field = instead("""
@@ -151,11 +145,11 @@ class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
 
 class RightEvaluateResponses(Right, of="evaluate_responses"):
     whole_pass_of_the_reference = edit(
-        "ref_logits = response_logits(reference_policy, sequences, visible, prompt_length)",
+        "ref_logits = response_logits(reference_policy, sequences, visible, prompt_length) => "
         "positions = (visible.long().cumsum(dim=1) - 1).clamp(min=0)\n"
         "        ref_logits = reference_policy(\n"
         "            input_ids=sequences, attention_mask=visible, position_ids=positions, use_cache=False\n"
-        "        ).logits[:, prompt_length - 1 : -1]",
+        "        ).logits[:, prompt_length - 1 : -1]"
     )
     """the reference computes the logits of the prompt as well"""
     evaluates_in_another_order = instead("""
@@ -193,10 +187,15 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
     """)
     """scores first, then values, then the reference; masked before use; clipped by hand"""
     modes_by_hand = edit(
-        "with evaluation_mode(model):",
-        "modes = [(module, module.training) for module in model.modules()]\ntry:\n    model.eval()",
+        "with evaluation_mode(model): => "
+        "modes = [(module, module.training) for module in model.modules()]\n"
+        "try:\n"
+        "    model.eval()",
+        "ref_log_probs = gather => "
+        "finally:\n"
+        "    for module, was_on in modes:\n"
+        "        module.training = was_on\n"
         "ref_log_probs = gather",
-        "finally:\n    for module, was_on in modes:\n        module.training = was_on\nref_log_probs = gather",
     )
     """the modes are put back in finally"""
 

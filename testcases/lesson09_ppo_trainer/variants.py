@@ -150,11 +150,11 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
 
 class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
     clipped_by_hand = edit(
-        "float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))",
+        "float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm)) => "
         "sum(float(one.grad.square().sum()) for one in self._parameters if one.grad is not None) ** 0.5\n"
         "    for one in self._parameters:\n"
         "        if one.grad is not None:\n"
-        "            one.grad.mul_(min(1.0, self.config.max_grad_norm / max(grad_norm, 1e-12)))",
+        "            one.grad.mul_(min(1.0, self.config.max_grad_norm / max(grad_norm, 1e-12)))"
     )
     """scaled to exactly the norm; torch adds 1e-6"""
     sums_divided_at_the_end = instead("""
@@ -201,12 +201,11 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     epochs_in_two_loops = edit(
-        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n",
-        "",
+        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n => ",
         "for minibatch in chain.from_iterable(epochs):\n"
         "    self.steps.append(self.optimizer_step(minibatch))\n"
         '    if config.max_update_kl is not None and self.steps[-1]["approx_kl"] > config.max_update_kl:\n'
-        "        break\n",
+        "        break\n => "
         "for _ in range(config.num_epochs):\n"
         "    for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):\n"
         "        self.steps.append(self.optimizer_step(minibatch))\n"
@@ -218,12 +217,12 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     )
     """two loops, and an else that says that the inner one was not left early"""
     means_written_out = edit(
-        "metrics |= _merge(self.steps) | self._moved_share()",
+        "metrics |= _merge(self.steps) | self._moved_share() => "
         "steps = self.steps\n"
         "metrics |= {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}\n"
         'metrics["ratio_max"] = max(step["ratio_max"] for step in steps)\n'
         'metrics["first_ratio_max"] = steps[0]["ratio_max"]\n'
-        'metrics["optimizer_steps"] = len(steps)',
+        'metrics["optimizer_steps"] = len(steps)'
     )
     """the means written out, in torch's default dtype"""
     rolled_out_by_hand = instead("""

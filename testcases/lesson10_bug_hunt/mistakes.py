@@ -5,24 +5,20 @@ from testcases.harness.oracle.mutations import Wrong, edit, instead
 
 
 class CreditPacked(Wrong, of="credit_packed"):
-    last_token_expects_itself = edit("else 0.0", "else critic[step]")
+    last_token_expects_itself = edit("else 0.0 => else critic[step]")
     """the other responses have no influence any more, but a response on its own now gets another credit"""
     advantages_run_on = edit(
-        "backwards = []",
-        "backwards, carry = [], rewards.new_zeros(())",
-        "    carry = rewards.new_zeros(())\n    for",
-        "    for",
+        "backwards = [] => backwards, carry = [], rewards.new_zeros(())",
+        "    carry = rewards.new_zeros(())\n    for =>     for",
     )
     """a response still gets another credit as soon as one more stands in the stream"""
     large_credit_cut_off = edit(
-        "step + 1 < end",
-        "step + 1 < len(critic)",
-        "torch.stack(backwards[::-1])",
-        "torch.stack(backwards[::-1]).clamp(-3.0, 3.0)",
+        "step + 1 < end => step + 1 < len(critic)",
+        "torch.stack(backwards[::-1]) => torch.stack(backwards[::-1]).clamp(-3.0, 3.0)",
     )
     """large numbers are cut off; the smaller ones are as wrong as before"""
 
-    without_what_comes_next = edit("critic[step + 1] if step + 1 < end else 0.0", "0.0")
+    without_what_comes_next = edit("critic[step + 1] if step + 1 < end else 0.0 => 0.0")
     """the other responses have no influence any more, but a response of several tokens now gets another credit"""
 
 
@@ -31,7 +27,7 @@ class PessimisticGain(Wrong, of="pessimistic_gain"):
     """a token that moved the wrong way has no gradient to come back with"""
     not_bounded = instead("return (ratios * merits.detach()).mean()")
     """moving far away is still worth something: look beyond 1 +- width"""
-    edges_exchanged = edit("1 + width", "1 - width")
+    edges_exchanged = edit("1 + width => 1 - width")
     """tokens now stop counting before they have moved at all"""
 
 
@@ -44,150 +40,148 @@ class BoundedError(Wrong, of="bounded_error"):
     a_large_move_still_gains = instead("return (estimates - targets.detach()).square().mean() / 2")
     """moving further than the room still gains something"""
     mean_of_both = edit(
-        "torch.where(free_error > held_error, free_error, held_error).mean() / 2",
-        "(free_error + held_error).mean() / 4",
+        "torch.where(free_error > held_error, free_error, held_error).mean() / 2 => "
+        "(free_error + held_error).mean() / 4"
     )
     """half of the gain of a move that is too large is still there"""
 
 
 class MergeMoments(Wrong, of="merge_moments"):
-    counts_the_columns = edit("scores.numel()", "scores.shape[1]")
+    counts_the_columns = edit("scores.numel() => scores.shape[1]")
     """one batch of many prompts still differs from many batches of one"""
-    counts_one = edit("scores.numel()", "1")
+    counts_one = edit("scores.numel() => 1")
     """all scores together still have other moments than batch by batch"""
-    batch_variance_by_n_minus_1 = edit("scores.var(unbiased=False)", "scores.var()")
+    batch_variance_by_n_minus_1 = edit("scores.var(unbiased=False) => scores.var()")
     """close for large batches, but two halves still have other moments than the whole"""
 
     prompts_counted_as_scores = edit(
-        "scores.numel()", "len(scores)", "scores.var(unbiased=False)", "scores.mean(dim=1).var(unbiased=False)"
+        "scores.numel() => len(scores)", "scores.var(unbiased=False) => scores.mean(dim=1).var(unbiased=False)"
     )
     """the moments are now those of one number for each prompt, not those of all scores"""
 
 
 class SampledDrift(Wrong, of="sampled_drift"):
-    heat_not_used = edit("(policy_logits / heat)", "policy_logits", "(frozen_logits / heat)", "frozen_logits")
+    heat_not_used = edit("(policy_logits / heat) => policy_logits", "(frozen_logits / heat) => frozen_logits")
     """zero for equal models, but tokens sampled at another temperature have other probabilities than these"""
     log_probs_divided = edit(
-        "(policy_logits / heat).log_softmax(-1)",
-        "policy_logits.log_softmax(-1) / heat",
-        "(frozen_logits / heat).log_softmax(-1)",
-        "frozen_logits.log_softmax(-1) / heat",
+        "(policy_logits / heat).log_softmax(-1) => policy_logits.log_softmax(-1) / heat",
+        "(frozen_logits / heat).log_softmax(-1) => frozen_logits.log_softmax(-1) / heat",
     )
     """zero for equal models, but the probabilities behind these numbers do not add up to 1"""
     negative_drift_dropped = edit(
-        "(frozen_logits / heat)", "frozen_logits", ".squeeze(-1)", ".squeeze(-1).clamp(min=0.0)"
+        "(frozen_logits / heat) => frozen_logits", ".squeeze(-1) => .squeeze(-1).clamp(min=0.0)"
     )
     """the mean is no longer negative, but equal models still differ"""
 
 
 class ReadPrompts(Wrong, of="read_prompts"):
     places_counted_from_the_end = edit(
-        "visible.long().cumsum(dim=1) - 1", "visible.long().flip(1).cumsum(dim=1).flip(1) - 1"
+        "visible.long().cumsum(dim=1) - 1 => visible.long().flip(1).cumsum(dim=1).flip(1) - 1"
     )
     """the batch has no influence any more, but a prompt alone now reads as another vector"""
     one_place_late = edit(
-        "(visible.long().cumsum(dim=1) - 1).clamp(min=0)", "visible.long().cumsum(dim=1).clamp(max=tokens.shape[1] - 1)"
+        "(visible.long().cumsum(dim=1) - 1).clamp(min=0) => visible.long().cumsum(dim=1).clamp(max=tokens.shape[1] - 1)"
     )
     """the batch has no influence any more, but a prompt alone now reads as another vector"""
-    all_in_the_first_place = edit("(visible.long().cumsum(dim=1) - 1).clamp(min=0)", "torch.zeros_like(tokens)")
+    all_in_the_first_place = edit("(visible.long().cumsum(dim=1) - 1).clamp(min=0) => torch.zeros_like(tokens)")
     """a prompt and the same words in another order now read the same"""
 
     one_place_late_and_around = edit(
-        "(visible.long().cumsum(dim=1) - 1).clamp(min=0)", "visible.long().cumsum(dim=1) % len(places)"
+        "(visible.long().cumsum(dim=1) - 1).clamp(min=0) => visible.long().cumsum(dim=1) % len(places)"
     )
     """the batch has no influence any more, but a prompt alone now reads as another vector"""
 
 
 class SumInGroups(Wrong, of="sum_in_groups"):
-    in_order_of_length = edit("[order.argsort()]", "")
+    in_order_of_length = edit("[order.argsort()] => ")
     """the sums are right, and still stand beside other rows than their own"""
-    reversed_order = edit("[order.argsort()]", ".flip(0)")
+    reversed_order = edit("[order.argsort()] => .flip(0)")
     """the sums are right, and still stand beside other rows than their own"""
-    padding_counted = edit(".masked_fill(outside, 0.0)", "")
+    padding_counted = edit(".masked_fill(outside, 0.0) => ")
     """the order is right, but what stands after a row now enters its sum"""
 
 
 class LabelReplies(Wrong, of="label_replies"):
     last_column_only = edit(
-        "return Rows(tokens, labels)",
+        "return Rows(tokens, labels) => "
         "labels = labels.masked_fill(tokens == end, IGNORED)\n"
         "labels[:, -1] = tokens[:, -1]\n"
-        "return Rows(tokens, labels)",
+        "return Rows(tokens, labels)"
     )
     """right for the longest row of a batch only: give it a batch of several lengths"""
     filling_learned = edit(
-        "labels[row, len(prompts[row]) : len(whole)] = torch.tensor(replies[row])",
-        "labels[row, len(prompts[row]) :] = tokens[row, len(prompts[row]) :]",
+        "labels[row, len(prompts[row]) : len(whole)] = torch.tensor(replies[row]) => "
+        "labels[row, len(prompts[row]) :] = tokens[row, len(prompts[row]) :]"
     )
     """the model is now taught tokens that nobody wrote"""
     always_ends = edit(
-        "return Rows(tokens, labels)",
+        "return Rows(tokens, labels) => "
         "for row, whole in enumerate(wholes):\n"
         "    labels[row, min(len(whole), tokens.shape[1] - 1)] = end\n"
-        "return Rows(tokens, labels)",
+        "return Rows(tokens, labels)"
     )
     """replies that were cut off are now taught to end there"""
 
     every_end_learned = edit(
-        "return Rows(tokens, labels)", "return Rows(tokens, torch.where(tokens == end, tokens, labels))"
+        "return Rows(tokens, labels) => return Rows(tokens, torch.where(tokens == end, tokens, labels))"
     )
     """the model learns to stop again, and is also taught tokens that it never wrote"""
     one_end_in_a_row = edit(
-        "return Rows(tokens, labels)",
+        "return Rows(tokens, labels) => "
         "follows = (tokens == end) & (tokens.roll(1, 1) == end)\n"
-        "return Rows(tokens, labels.masked_fill(follows, IGNORED))",
+        "return Rows(tokens, labels.masked_fill(follows, IGNORED))"
     )
     """the model learns to stop again, but not after every prompt: give it prompts of all kinds"""
 
 
 class TrainChain(Wrong, of="train_chain"):
-    reward_of_one_step = edit('"target": advantage + critic', '"target": batch["earned"]')
+    reward_of_one_step = edit('"target": advantage + critic => "target": batch["earned"]')
     """the value loss moves now, but the critic learns another quantity than the rewards from a place on"""
-    without_its_own_estimate = edit('"target": advantage + critic', '"target": advantage')
+    without_its_own_estimate = edit('"target": advantage + critic => "target": advantage')
     """the value loss moves now, but it does not stay small when the critic is already right"""
     centered_targets = edit(
-        '    batch = {**batch, "credit": advantage, "target": advantage + critic}',
+        '    batch = {**batch, "credit": advantage, "target": advantage + critic} => '
         "    advantage = advantage - advantage.mean()\n"
-        '    batch = {**batch, "credit": advantage, "target": advantage + critic}',
+        '    batch = {**batch, "credit": advantage, "target": advantage + critic}'
     )
     """the value loss moves now, but the critic does not find the mean of the rewards"""
 
 
 class TrainBandit(Wrong, of="train_bandit"):
-    curiosity_without_effect = edit("gain + curiosity * entropy", "gain")
+    curiosity_without_effect = edit("gain + curiosity * entropy => gain")
     """the collapse is slower, but curiosity has no effect at all now"""
-    sampled_answers_only = edit("gain + curiosity * entropy", "gain - curiosity * log_chances[answers].mean()")
+    sampled_answers_only = edit("gain + curiosity * entropy => gain - curiosity * log_chances[answers].mean()")
     """it depends on which answers happened to be drawn: no payoff at all still moves the policy at random"""
     steps_down = edit(
-        "gain + curiosity * entropy", "gain - curiosity * entropy", "scores + rate * slope", "scores - rate * slope"
+        "gain + curiosity * entropy => gain - curiosity * entropy", "scores + rate * slope => scores - rate * slope"
     )
     """the policy stays undecided, and its reward falls now"""
 
 
 class TrainSliced(Wrong, of="train_sliced"):
-    by_the_number_of_replies = edit("real.sum()", "len(replies)")
+    by_the_number_of_replies = edit("real.sum() => len(replies)")
     """the slices agree now, but the steps have another size than with tokens that count once"""
-    means_added = edit("-weighted.sum() / real.sum()", "-weighted.mean()")
+    means_added = edit("-weighted.sum() / real.sum() => -weighted.mean()")
     """the result still depends on `rows`, now even for replies of equal length"""
-    weighted_by_rows = edit("-weighted.sum() / real.sum()", "-weighted.mean() * len(part) / len(replies)")
+    weighted_by_rows = edit("-weighted.sum() / real.sum() => -weighted.mean() * len(part) / len(replies)")
     """right for replies of equal length, and it still depends on `rows` for others"""
 
-    sums_added = edit("-weighted.sum() / real.sum()", "-weighted.sum()")
+    sums_added = edit("-weighted.sum() / real.sum() => -weighted.sum()")
     """the slices agree now, but a batch of more tokens makes a larger step"""
 
 
 class TrainContexts(Wrong, of="train_contexts"):
     compared_with_the_start = edit(
-        "chosen = chances.log()[questions, answers]", "chosen = start.log_softmax(dim=1)[questions, answers]"
+        "chosen = chances.log()[questions, answers] => chosen = start.log_softmax(dim=1)[questions, answers]"
     )
     """the ratios move now, but those of the first pass of a later update are not 1"""
     nothing_is_bounded = edit(
-        "torch.minimum(ratios * merits, ratios.clamp(1 - width, 1 + width) * merits)", "ratios * merits"
+        "torch.minimum(ratios * merits, ratios.clamp(1 - width, 1 + width) * merits) => ratios * merits"
     )
     """the logged ratios move now, but a smaller width changes nothing"""
     no_way_back = edit(
-        "torch.minimum(ratios * merits, ratios.clamp(1 - width, 1 + width) * merits)",
-        "ratios.clamp(1 - width, 1 + width) * merits",
+        "torch.minimum(ratios * merits, ratios.clamp(1 - width, 1 + width) * merits) => "
+        "ratios.clamp(1 - width, 1 + width) * merits"
     )
     """the ratios move now, but an answer that moved the wrong way does not come back"""
 
@@ -257,5 +251,5 @@ class Diagnose(Wrong, of="diagnose"):
         return "step_too_large" if max(log["clip_fraction"][:4]) > 0.73 else "healthy"
     """)
     """only the clip fraction is read: other faults leave it as it is"""
-    end_of_the_run_only = edit('abs(log["kl"][0]) > 1e-3', 'abs(log["kl"][-1]) > 1e-3')
+    end_of_the_run_only = edit('abs(log["kl"][0]) > 1e-3 => abs(log["kl"][-1]) > 1e-3')
     """a KL at the end of a run is no fault: every policy that learns has one"""

@@ -17,7 +17,7 @@ IGNORED = -100
 
 
 class CreditPacked(Planted, of="credit_packed"):
-    credit_packed_as_handed_out = edit("step + 1 < end", "step + 1 < len(critic)", why=WHY)
+    credit_packed_as_handed_out = edit("step + 1 < end => step + 1 < len(critic)", why=WHY)
 
     def alone(given: Any, ask: Any) -> bool:
         """each response gets the credit that it gets alone, whatever stands before or after it in the stream"""
@@ -27,7 +27,7 @@ class CreditPacked(Planted, of="credit_packed"):
 
 
 class PessimisticGain(Planted, of="pessimistic_gain"):
-    pessimistic_gain_as_handed_out = edit("minimum", "maximum", why=WHY)
+    pessimistic_gain_as_handed_out = edit("minimum => maximum", why=WHY)
 
     def never_above_the_free_gain(given: Any, ask: Any) -> bool:
         """each token gains at most ratio * merit"""
@@ -46,7 +46,7 @@ class PessimisticGain(Planted, of="pessimistic_gain"):
 
 
 class BoundedError(Planted, of="bounded_error"):
-    bounded_error_as_handed_out = edit("free_error > held_error", "free_error < held_error", why=WHY)
+    bounded_error_as_handed_out = edit("free_error > held_error => free_error < held_error", why=WHY)
 
     def never_below_the_free_error(given: Any, ask: Any) -> bool:
         """the error of an estimate is never below the free one, half the square of its distance from the target"""
@@ -61,7 +61,7 @@ class BoundedError(Planted, of="bounded_error"):
 
 
 class MergeMoments(Planted, of="merge_moments"):
-    merge_moments_as_handed_out = edit("scores.numel()", "len(scores)", why=WHY)
+    merge_moments_as_handed_out = edit("scores.numel() => len(scores)", why=WHY)
 
     def batch_by_batch(given: Any, ask: Any) -> bool:
         """batch by batch, the moments are those of all scores at once"""
@@ -76,7 +76,7 @@ class MergeMoments(Planted, of="merge_moments"):
 
 
 class SampledDrift(Planted, of="sampled_drift"):
-    sampled_drift_as_handed_out = edit("(frozen_logits / heat)", "frozen_logits", why=WHY)
+    sampled_drift_as_handed_out = edit("(frozen_logits / heat) => frozen_logits", why=WHY)
 
     def ratio_of_probabilities(given: Any, ask: Any) -> bool:
         """exp(drift) times the frozen model's probability of a token is the policy's, both at the temperature"""
@@ -87,7 +87,7 @@ class SampledDrift(Planted, of="sampled_drift"):
 
 class ReadPrompts(Planted, of="read_prompts"):
     read_prompts_as_handed_out = edit(
-        "(visible.long().cumsum(dim=1) - 1).clamp(min=0)", "torch.arange(tokens.shape[1]).expand_as(tokens)", why=WHY
+        "(visible.long().cumsum(dim=1) - 1).clamp(min=0) => torch.arange(tokens.shape[1]).expand_as(tokens)", why=WHY
     )
 
     def alone(given: Any, ask: Any) -> bool:
@@ -98,7 +98,7 @@ class ReadPrompts(Planted, of="read_prompts"):
 
 
 class SumInGroups(Planted, of="sum_in_groups"):
-    sum_in_groups_as_handed_out = edit("[order.argsort()]", "[order]", why=WHY)
+    sum_in_groups_as_handed_out = edit("[order.argsort()] => [order]", why=WHY)
 
     def beside_its_row(given: Any, ask: Any) -> bool:
         """rows in another order have the same sums, in that order"""
@@ -119,7 +119,7 @@ class SumInGroups(Planted, of="sum_in_groups"):
 
 class LabelReplies(Planted, of="label_replies"):
     label_replies_as_handed_out = edit(
-        "return Rows(tokens, labels)", "return Rows(tokens, labels.masked_fill(tokens == end, IGNORED))", why=WHY
+        "return Rows(tokens, labels) => return Rows(tokens, labels.masked_fill(tokens == end, IGNORED))", why=WHY
     )
 
     def the_reply_and_nothing_else(given: Any, ask: Any) -> bool:
@@ -128,7 +128,7 @@ class LabelReplies(Planted, of="label_replies"):
 
 
 class TrainChain(Planted, of="train_chain"):
-    train_chain_as_handed_out = edit('"target": advantage + critic', '"target": batch["credit"] + critic', why=WHY)
+    train_chain_as_handed_out = edit('"target": advantage + critic => "target": batch["credit"] + critic', why=WHY)
 
     def logged_before_the_update(given: Any, ask: Any) -> bool:
         """what is logged is of before the update: the first value loss is the same at each rate"""
@@ -144,7 +144,7 @@ class TrainChain(Planted, of="train_chain"):
 
 
 class TrainBandit(Planted, of="train_bandit"):
-    train_bandit_as_handed_out = edit("gain + curiosity * entropy", "gain - curiosity * entropy", why=WHY)
+    train_bandit_as_handed_out = edit("gain + curiosity * entropy => gain - curiosity * entropy", why=WHY)
 
     def never_negative(given: Any, ask: Any) -> bool:
         """an entropy is never negative"""
@@ -158,7 +158,7 @@ class TrainBandit(Planted, of="train_bandit"):
 
 
 class TrainSliced(Planted, of="train_sliced"):
-    train_sliced_as_handed_out = edit("-weighted.sum() / real.sum()", "-weighted.mean() / len(slices)", why=WHY)
+    train_sliced_as_handed_out = edit("-weighted.sum() / real.sum() => -weighted.mean() / len(slices)", why=WHY)
 
     def for_any_slice(given: Any, ask: Any) -> bool:
         """the trained table is that of one slice with all replies, whatever `rows` is"""
@@ -167,9 +167,8 @@ class TrainSliced(Planted, of="train_sliced"):
 
 class TrainContexts(Planted, of="train_contexts"):
     train_contexts_as_handed_out = edit(
-        "    chosen = chances.log()[questions, answers]\n",
-        "",
-        "        ratios = (leaf.log_softmax(dim=1)[questions, answers] - chosen).exp()\n",
+        "    chosen = chances.log()[questions, answers]\n => ",
+        "        ratios = (leaf.log_softmax(dim=1)[questions, answers] - chosen).exp()\n => "
         "        log_chances = leaf.log_softmax(dim=1)[questions, answers]\n"
         "        chosen = log_chances.detach()\n"
         "        ratios = (log_chances - chosen).exp()\n",

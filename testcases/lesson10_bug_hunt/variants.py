@@ -17,7 +17,7 @@ class RightCreditPacked(Right, of="credit_packed"):
     """)
     """each response cut out of the stream"""
     critic_followed_by_a_zero = edit(
-        "critic[step + 1] if step + 1 < end else 0.0", "torch.cat([critic[:end], critic.new_zeros(1)])[step + 1]"
+        "critic[step + 1] if step + 1 < end else 0.0 => torch.cat([critic[:end], critic.new_zeros(1)])[step + 1]"
     )
     """a zero appended to each response"""
 
@@ -39,13 +39,13 @@ class RightPessimisticGain(Right, of="pessimistic_gain"):
 
 class RightBoundedError(Right, of="bounded_error"):
     by_maximum = edit(
-        "torch.where(free_error > held_error, free_error, held_error)", "torch.maximum(free_error, held_error)"
+        "torch.where(free_error > held_error, free_error, held_error) => torch.maximum(free_error, held_error)"
     )
     """torch has a name for it"""
     bounds_as_tensors = edit(
-        "anchors + (estimates - anchors).clamp(-room, room)",
+        "anchors + (estimates - anchors).clamp(-room, room) => "
         "torch.minimum(torch.maximum(estimates, anchors - room), anchors + room)",
-        "torch.where(free_error > held_error, free_error, held_error).mean() / 2",
+        "torch.where(free_error > held_error, free_error, held_error).mean() / 2 => "
         "torch.stack([free_error, held_error]).amax(dim=0).mul(0.5).mean()",
     )
     """an interval around each anchor"""
@@ -98,8 +98,8 @@ class RightSampledDrift(Right, of="sampled_drift"):
 
 class RightReadPrompts(Right, of="read_prompts"):
     first_column_subtracted = edit(
-        "(visible.long().cumsum(dim=1) - 1).clamp(min=0)",
-        "(torch.arange(tokens.shape[1]) - visible.long().argmax(dim=1, keepdim=True)).clamp(min=0)",
+        "(visible.long().cumsum(dim=1) - 1).clamp(min=0) => "
+        "(torch.arange(tokens.shape[1]) - visible.long().argmax(dim=1, keepdim=True)).clamp(min=0)"
     )
     """the column minus that of the first token"""
     prompt_by_prompt = instead("""
@@ -114,20 +114,16 @@ class RightReadPrompts(Right, of="read_prompts"):
 
 class RightSumInGroups(Right, of="sum_in_groups"):
     written_into_place = edit(
-        "sums, first = [], 0",
-        "sums, first = numbers.new_zeros(len(order)), 0",
-        "    sums.append(numbers[group, :width].masked_fill(outside, 0.0).sum(dim=1))",
+        "sums, first = [], 0 => sums, first = numbers.new_zeros(len(order)), 0",
+        "    sums.append(numbers[group, :width].masked_fill(outside, 0.0).sum(dim=1)) => "
         "    part = numbers[group, :width].masked_fill(outside, 0.0).sum(dim=1)\n"
         "    sums = sums.index_put((group,), part)",
-        "torch.cat(sums)[order.argsort()]",
-        "sums",
+        "torch.cat(sums)[order.argsort()] => sums",
     )
     """each group's sums are written where they belong"""
     rows_in_their_own_order = edit(
-        "lengths.argsort(stable=True)",
-        "torch.arange(len(lengths))",
-        "torch.cat(sums)[order.argsort()]",
-        "torch.cat(sums)",
+        "lengths.argsort(stable=True) => torch.arange(len(lengths))",
+        "torch.cat(sums)[order.argsort()] => torch.cat(sums)",
     )
     """groups of neighbors: nothing to put back"""
     each_row_by_its_own_slice = instead("""
@@ -155,64 +151,57 @@ class RightLabelReplies(Right, of="label_replies"):
     """)
     """as lists, converted at the end"""
     labels_by_position = edit(
-        "labels = torch.full_like(tokens, IGNORED)\n",
-        "kept = torch.zeros_like(tokens, dtype=torch.bool)\n",
-        "labels[row, len(prompts[row]) : len(whole)] = torch.tensor(replies[row])",
+        "labels = torch.full_like(tokens, IGNORED)\n => kept = torch.zeros_like(tokens, dtype=torch.bool)\n",
+        "labels[row, len(prompts[row]) : len(whole)] = torch.tensor(replies[row]) => "
         "kept[row, len(prompts[row]) : len(whole)] = True",
-        "Rows(tokens, labels)",
-        "Rows(tokens, tokens.masked_fill(~kept, IGNORED))",
+        "Rows(tokens, labels) => Rows(tokens, tokens.masked_fill(~kept, IGNORED))",
     )
     """a mask of positions"""
 
 
 class RightTrainChain(Right, of="train_chain"):
     target_read_from_the_batch = edit(
-        'batch = {**batch, "credit": advantage, "target": advantage + critic}',
-        'batch["credit"] = advantage\n    batch["target"] = batch["credit"] + critic',
+        'batch = {**batch, "credit": advantage, "target": advantage + critic} => '
+        'batch["credit"] = advantage\n'
+        '    batch["target"] = batch["credit"] + critic'
     )
     """the batch is filled first"""
     target_without_the_batch = edit(
-        ', "target": advantage + critic}',
-        "}\n    goal = critic + advantage",
-        '(batch["target"] - critic).square()',
-        "(goal - critic).square()",
-        'critic + rate * (batch["target"] - critic).mean(dim=0)',
-        "(1 - rate) * critic + rate * goal.mean(dim=0)",
+        ', "target": advantage + critic} => }\n    goal = critic + advantage',
+        '(batch["target"] - critic).square() => (goal - critic).square()',
+        'critic + rate * (batch["target"] - critic).mean(dim=0) => (1 - rate) * critic + rate * goal.mean(dim=0)',
     )
     """the targets in a name of their own"""
 
 
 class RightTrainBandit(Right, of="train_bandit"):
     as_a_loss = edit(
-        "torch.autograd.grad(gain + curiosity * entropy, leaf)",
+        "torch.autograd.grad(gain + curiosity * entropy, leaf) => "
         "torch.autograd.grad(-(gain + curiosity * entropy), leaf)",
-        "scores + rate * slope",
-        "scores - rate * slope",
+        "scores + rate * slope => scores - rate * slope",
     )
     """a loss to be descended"""
     negative_entropy_subtracted = edit(
-        "        entropy = -(log_chances.exp() * log_chances).sum()",
+        "        entropy = -(log_chances.exp() * log_chances).sum() => "
         "        order = (log_chances.exp() * log_chances).sum()",
-        "gain + curiosity * entropy",
-        "gain - curiosity * order",
+        "gain + curiosity * entropy => gain - curiosity * order",
     )
     """minus a minus"""
 
 
 class RightTrainSliced(Right, of="train_sliced"):
-    mean_times_share = edit("-weighted.sum() / real.sum()", "-weighted.mean() * (len(weighted) / int(lengths.sum()))")
+    mean_times_share = edit("-weighted.sum() / real.sum() => -weighted.mean() * (len(weighted) / int(lengths.sum()))")
     """each slice weighted by its share of the tokens"""
-    whole_batch_at_once = edit("torch.arange(len(replies)).split(rows)", "[torch.arange(len(replies))]")
+    whole_batch_at_once = edit("torch.arange(len(replies)).split(rows) => [torch.arange(len(replies))]")
     """one slice, where memory allows it"""
 
 
 class RightTrainContexts(Right, of="train_contexts"):
-    read_from_the_scores = edit("chances.log()[questions, answers]", "scores.log_softmax(dim=1)[questions, answers]")
+    read_from_the_scores = edit("chances.log()[questions, answers] => scores.log_softmax(dim=1)[questions, answers]")
     """from the scores"""
     ratio_of_probabilities = edit(
-        "chosen = chances.log()[questions, answers]",
-        "chosen = chances[questions, answers]",
-        "(leaf.log_softmax(dim=1)[questions, answers] - chosen).exp()",
+        "chosen = chances.log()[questions, answers] => chosen = chances[questions, answers]",
+        "(leaf.log_softmax(dim=1)[questions, answers] - chosen).exp() => "
         "leaf.softmax(dim=1)[questions, answers] / chosen",
     )
     """probabilities divided"""
@@ -220,8 +209,8 @@ class RightTrainContexts(Right, of="train_contexts"):
 
 class RightTestComputeGae(Right, of="test_compute_gae"):
     more_numbers = edit(
-        "assert close(slopes[0], [[4.0, 4.5]])",
-        "assert close(slopes[0], [[4.0, 4.5]]) and advantages.shape == returns.shape",
+        "assert close(slopes[0], [[4.0, 4.5]]) => "
+        "assert close(slopes[0], [[4.0, 4.5]]) and advantages.shape == returns.shape"
     )
     """more cases"""
     seeded_first = first("torch.manual_seed(3)")
@@ -229,21 +218,21 @@ class RightTestComputeGae(Right, of="test_compute_gae"):
 
 
 class RightTestComputePpoLoss(Right, of="test_compute_ppo_loss"):
-    more_numbers = edit("(0.2, 0.5, None)", "(0.2, 0.5, 0.3, None)")
+    more_numbers = edit("(0.2, 0.5, None) => (0.2, 0.5, 0.3, None)")
     """more cases"""
     seeded_first = first("torch.manual_seed(3)")
     """with a seed, which nothing here needs"""
 
 
 class RightTestComputeRewards(Right, of="test_compute_rewards"):
-    more_numbers = edit("[9.0, -9.0, 7.0]", "[9.0, -11.0, 6.0]")
+    more_numbers = edit("[9.0, -9.0, 7.0] => [9.0, -11.0, 6.0]")
     """more cases"""
     seeded_first = first("torch.manual_seed(3)")
     """with a seed, which nothing here needs"""
 
 
 class RightTestResponseMask(Right, of="test_response_mask"):
-    more_numbers = edit("(40, length)", "(50, length)")
+    more_numbers = edit("(40, length) => (50, length)")
     """more cases"""
     seeded_first = first("torch.manual_seed(3)")
     """with a seed, which nothing here needs"""
@@ -251,20 +240,18 @@ class RightTestResponseMask(Right, of="test_response_mask"):
 
 class RightDiagnose(Right, of="diagnose"):
     reference_first = edit(
-        """if max(abs(ratio - 1) for ratio in log["first_ratio"]) > 1e-3:
-    return "sampling_mismatch"
-if abs(log["kl"][0]) > 1e-3:
-    return "wrong_reference"
-""",
-        """if abs(log["kl"][0]) > 0.01:
-    return "wrong_reference"
-if any(abs(ratio - 1) > 0.01 for ratio in log["first_ratio"]):
-    return "sampling_mismatch"
-""",
+        'if max(abs(ratio - 1) for ratio in log["first_ratio"]) > 1e-3:\n'
+        '    return "sampling_mismatch"\n'
+        'if abs(log["kl"][0]) > 1e-3:\n'
+        '    return "wrong_reference"\n => '
+        'if abs(log["kl"][0]) > 0.01:\n'
+        '    return "wrong_reference"\n'
+        'if any(abs(ratio - 1) > 0.01 for ratio in log["first_ratio"]):\n'
+        '    return "sampling_mismatch"\n'
     )
     """the two checks of the first step in the other order"""
     critic_before_the_clip = edit(
-        'max(map(abs, log["explained_variance"])) < 1e-3',
-        'not any(share > 1e-3 for share in log["explained_variance"])',
+        'max(map(abs, log["explained_variance"])) < 1e-3 => '
+        'not any(share > 1e-3 for share in log["explained_variance"])'
     )
     """no update explains anything"""

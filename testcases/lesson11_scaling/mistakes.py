@@ -4,67 +4,65 @@ from testcases.harness.oracle.mutations import Wrong, edit, first, instead
 
 
 class PlanMicrobatches(Wrong, of="plan_microbatches"):
-    assigned_without_sorting = edit("argsort(lengths, ", "argsort(0 * lengths, ")
+    assigned_without_sorting = edit("argsort(lengths,  => argsort(0 * lengths, ")
     """the rows are assigned in the order of the minibatch: one process may get all long ones; sort them first"""
-    shortest_first = edit("descending=True, ", "")
+    shortest_first = edit("descending=True,  => ")
     """shortest first: a row left over by an uneven division is then the longest; sort the longest first"""
-    later_of_equals_first = edit("descending=True, stable=True)", "stable=True).flip(0)")
+    later_of_equals_first = edit("descending=True, stable=True) => stable=True).flip(0)")
     """of two equally long rows the later one comes first; argsort with descending=True, stable=True keeps the order"""
     blocks_in_place_of_cards = edit(
-        "[longest_first[process::n_processes] for process in range(n_processes)]",
-        "longest_first.tensor_split(n_processes)",
+        "[longest_first[process::n_processes] for process in range(n_processes)] => "
+        "longest_first.tensor_split(n_processes)"
     )
     """each process gets consecutive sorted rows, the first all long ones: the others wait for it; assign round-robin"""
-    empty_microbatches_left_out = edit("in starts]", "in starts if start < len(share)]")
+    empty_microbatches_left_out = edit("in starts] => in starts if start < len(share)]")
     """a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones"""
     size_shared_among_processes = first(
         "micro_batch_size = micro_batch_size and max(micro_batch_size // n_processes, 1)"
     )
     """micro_batch_size is shared among the processes; it is what one process computes at once"""
     rest_dropped = edit(
-        "-(-len(lengths) // n_processes)",
-        "max(len(lengths) // n_processes, 1)",
-        "[process::n_processes]",
-        "[process::n_processes][:most_rows]",
+        "-(-len(lengths) // n_processes) => max(len(lengths) // n_processes, 1)",
+        "[process::n_processes] => [process::n_processes][:most_rows]",
     )
     """rows that do not divide are dropped; each row belongs to exactly one process"""
     rows_repeated = edit(
-        "longest_first[process::n_processes]", "longest_first.repeat(n_processes)[process::n_processes][:most_rows]"
+        "longest_first[process::n_processes] => longest_first.repeat(n_processes)[process::n_processes][:most_rows]"
     )
     """rows are repeated until it divides, as DistributedSampler does: they count twice; leave it empty"""
-    none_means_row_by_row = edit("or most_rows", "or 1")
+    none_means_row_by_row = edit("or most_rows => or 1")
     """None is taken as one row at a time; it means all rows of the process at once"""
-    number_in_place_of_size = edit("micro_batch_size or most_rows", "-(-most_rows // (micro_batch_size or 1))")
+    number_in_place_of_size = edit("micro_batch_size or most_rows => -(-most_rows // (micro_batch_size or 1))")
     """micro_batch_size is taken as the number of microbatches; it is the number of rows in each"""
     assigned_in_a_snake = edit(
-        "shares =",
-        "turn = 2 * n_processes\nshares =",
-        "longest_first[process::n_processes]",
+        "shares = => turn = 2 * n_processes\nshares =",
+        "longest_first[process::n_processes] => "
         "longest_first[[i for i in range(len(lengths)) if i % turn in (process, turn - 1 - process)]]",
     )
     """assigned forward, then backward: the i-th row goes to process i % n_processes, always from the first on"""
     microbatches_assigned = edit(
-        "shares = [longest_first[process::n_processes] for process in range(n_processes)]",
-        "pieces = [*longest_first.split(size)]\npieces += [longest_first[:0]] * (-len(pieces) % n_processes)",
-        "[[share[start : start + size] for start in starts] for share in shares]",
+        "shares = [longest_first[process::n_processes] for process in range(n_processes)] => "
+        "pieces = [*longest_first.split(size)]\n"
+        "pieces += [longest_first[:0]] * (-len(pieces) % n_processes)",
+        "[[share[start : start + size] for start in starts] for share in shares] => "
         "[pieces[process::n_processes] for process in range(n_processes)]",
     )
     """microbatches are assigned, not rows: the first process gets the longest ones; assign rows, then split the rows of
     each process"""
-    one_microbatch_too_many = edit("(0, most_rows, size)", "(0, most_rows + size, size)")
+    one_microbatch_too_many = edit("(0, most_rows, size) => (0, most_rows + size, size)")
     """one microbatch too many, empty everywhere: as many as the process with the most rows needs, no more"""
 
 
 class GradientWeight(Wrong, of="gradient_weight"):
-    mean_over_processes_forgotten = edit("n_processes * ", "")
+    mean_over_processes_forgotten = edit("n_processes *  => ")
     """DistributedDataParallel takes the mean over processes: without n_processes every step is too small"""
-    divided_by_processes_twice = edit("n_processes * tokens / total_tokens", "tokens / total_tokens / n_processes")
+    divided_by_processes_twice = edit("n_processes * tokens / total_tokens => tokens / total_tokens / n_processes")
     """divided by the processes a second time: DistributedDataParallel has done it, so multiply"""
     every_microbatch_in_full = instead("return float(n_processes if tokens else 0)")
     """the sum of the means: each microbatch counts in full, so the step grows with their number"""
     sum_over_tokens = instead("return float(n_processes * tokens)")
     """not divided by the tokens of the minibatch: the mean loss becomes a sum over tokens"""
-    share_upside_down = edit("tokens / total_tokens", "total_tokens / max(tokens, 1)")
+    share_upside_down = edit("tokens / total_tokens => total_tokens / max(tokens, 1)")
     """the share is upside down: tokens of the microbatch over those of the minibatch"""
     share_rounded_down = instead("return float(n_processes * tokens // total_tokens)")
     """whole numbers only: // throws the fraction away, and nearly every weight is 0"""
@@ -75,92 +73,91 @@ class GradientWeight(Wrong, of="gradient_weight"):
 
 
 class MergeStatistics(Wrong, of="merge_statistics"):
-    statistics_as_mean_of_means = edit("share * part[name]", "part[name] / len(counted)")
+    statistics_as_mean_of_means = edit("share * part[name] => part[name] / len(counted)")
     """a mean of means: a part with one token counts as much as one with a thousand; weight by tokens"""
-    largest_ratio_averaged = edit('max(part["ratio_max"] for part, _ in counted)', 'merged["ratio_max"]')
+    largest_ratio_averaged = edit('max(part["ratio_max"] for part, _ in counted) => merged["ratio_max"]')
     """ratio_max is averaged like the others; the largest of all tokens is the largest of the parts' largest"""
-    smallest_ratio_reported = edit("max(part", "min(part")
+    smallest_ratio_reported = edit("max(part => min(part")
     """the smallest of the parts' largest ratios: ratio_max of all tokens is the largest of them"""
     empty_part_multiplied_by_zero = edit(
-        " if count]", "]", "for part, _ in counted", "for part, share in counted if share"
+        " if count] => ]", "for part, _ in counted => for part, share in counted if share"
     )
     """a part without tokens is multiplied by 0, and 0 times NaN is NaN; leave it out"""
-    largest_ratio_of_an_empty_part = edit("for part, _ in counted", "for part in parts")
+    largest_ratio_of_an_empty_part = edit("for part, _ in counted => for part in parts")
     """the largest ratio is taken over parts without tokens as well; they count nothing"""
     last_part_reported = instead("return [part for part, count in zip(parts, tokens) if count][-1]")
     """each part overwrites the one before: only the last is reported; add them up by tokens"""
     first_part_reported = instead("return [part for part, count in zip(parts, tokens) if count][0]")
     """only the first part is reported, as when the first process logs its own numbers"""
-    statistics_summed = edit("count / total", "count")
+    statistics_summed = edit("count / total => count")
     """the weighted sum is not divided by all tokens: numbers grow with the batch"""
-    largest_of_everything = edit("sum(share * part[name]", "max(part[name]")
+    largest_of_everything = edit("sum(share * part[name] => max(part[name]")
     """the largest of every statistic is taken; only ratio_max is a largest, the others are means"""
-    nan_hidden_in_the_means = edit("counted) for name", "counted if part[name] == part[name]) for name")
+    nan_hidden_in_the_means = edit("counted) for name => counted if part[name] == part[name]) for name")
     """NaN is hidden: where a part with tokens says NaN the answer is NaN, and the ratio guard sees it"""
     largest_ratio_at_least_one = edit(
-        'max(part["ratio_max"] for part, _ in counted)', 'max(1.0, *(part["ratio_max"] for part, _ in counted))'
+        'max(part["ratio_max"] for part, _ in counted) => max(1.0, *(part["ratio_max"] for part, _ in counted))'
     )
     """the largest ratio starts from 1: all of them may be smaller"""
 
 
 class MergeMoments(Wrong, of="merge_moments"):
-    moments_with_mean_of_means = edit("(counts * means).sum() / counts.sum()", "means.mean()")
+    moments_with_mean_of_means = edit("(counts * means).sum() / counts.sum() => means.mean()")
     """a mean of means: it is right only where all parts have as many tokens; weight by counts"""
-    variance_within_only = edit(" + counts * (means - mean).square()", "")
+    variance_within_only = edit(" + counts * (means - mean).square() => ")
     """squared deviations are only added: that is the variance within the parts; their means differ as well"""
-    squares_averaged = edit(".square()).sum()", ".square()).mean()")
+    squares_averaged = edit(".square()).sum() => .square()).mean()")
     """the squared deviations are averaged over the parts; they are sums, and sums are added"""
-    between_without_counts = edit("+ counts * ", "+ ")
+    between_without_counts = edit("+ counts *  => + ")
     """what the means differ by counts once a part; it counts once for each token of the part"""
-    empty_part_kept = edit("[moments[:, 0] > 0]", "")
+    empty_part_kept = edit("[moments[:, 0] > 0] => ")
     """a part without tokens is kept: its mean may be NaN, and 0 times NaN is NaN; drop it first"""
-    parts_counted = edit("[counts.sum(), mean", "[counts.new_tensor(len(counts)), mean")
+    parts_counted = edit("[counts.sum(), mean => [counts.new_tensor(len(counts)), mean")
     """the number of parts in place of the number of tokens: the variance is divided by it later"""
     difference_of_large_numbers = edit(
-        "(means - mean).square()).sum()", "means.square()).sum() - counts.sum() * mean.square()"
+        "(means - mean).square()).sum() => means.square()).sum() - counts.sum() * mean.square()"
     )
     """the sum of squares minus n mean^2: with a large mean the difference of two large numbers is all rounding"""
     nan_taken_as_zero = first("moments = moments.nan_to_num()")
     """NaN is taken as 0: only a part without tokens may be dropped, one with tokens makes the answer NaN"""
-    variance_in_place_of_squares = edit(".square()).sum()", ".square()).sum() / counts.sum()")
+    variance_in_place_of_squares = edit(".square()).sum() => .square()).sum() / counts.sum()")
     """the third number is a variance: it is the sum of squared deviations, which adds up over parts"""
 
 
 class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
-    own_nan_hidden = edit("masked_moments(values, mask)", "masked_moments(values.nan_to_num(), mask)")
+    own_nan_hidden = edit("masked_moments(values, mask) => masked_moments(values.nan_to_num(), mask)")
     """NaN of this process is replaced before the moments: the other processes never hear of its broken numbers"""
-    whitened_alone = edit("whitened = (", "count, mean, squares = masked_moments(values, mask)\nwhitened = (")
+    whitened_alone = edit("whitened = ( => count, mean, squares = masked_moments(values, mask)\nwhitened = (")
     """mean and variance are those of this process: each whitens with other numbers; gather the moments"""
-    nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask)))", "masked_moments(values, mask)")
+    nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask))) => masked_moments(values, mask)")
     """`gather` is never called: each process whitens with its own mean and variance, and the others wait for it"""
-    variance_of_this_process = edit("whitened = (", "count, _, squares = masked_moments(values, mask)\nwhitened = (")
+    variance_of_this_process = edit("whitened = ( => count, _, squares = masked_moments(values, mask)\nwhitened = (")
     """the mean is that of all processes, the variance that of this one; both belong to all tokens"""
-    mean_of_this_process = edit("whitened = (", "mean = values[mask].mean()\nwhitened = (")
+    mean_of_this_process = edit("whitened = ( => mean = values[mask].mean()\nwhitened = (")
     """the variance is that of all processes, the mean that of this one; both belong to all tokens"""
     moments_averaged = edit(
-        "count, mean, squares = merge_moments(gather(masked_moments(values, mask)))",
+        "count, mean, squares = merge_moments(gather(masked_moments(values, mask))) => "
         "moments = gather(masked_moments(values, mask))\n"
         "mean, variances = moments[:, 1].mean(), moments[:, 2] / (moments[:, 0] - 1).clamp(min=1)",
-        "squares / (count - 1).clamp(min=1)",
-        "variances.mean()",
+        "squares / (count - 1).clamp(min=1) => variances.mean()",
     )
     """the moments of the processes are averaged, so variance between them is lost; merge_moments merges them"""
-    variance_divided_by_n = edit("(count - 1).clamp(min=1)", "count")
+    variance_divided_by_n = edit("(count - 1).clamp(min=1) => count")
     """divided by n: masked_whiten has the unbiased variance, divided by n - 1, and two processes must equal one"""
-    single_token_divided_by_zero = edit(".clamp(min=1)", "")
+    single_token_divided_by_zero = edit(".clamp(min=1) => ")
     """with a single token n - 1 is 0, and 0 / 0 is NaN: its variance is 0"""
-    one_less_in_each_process = edit("gather(", "moments := gather(", "count - 1", "count - len(moments)")
+    one_less_in_each_process = edit("gather( => moments := gather(", "count - 1 => count - len(moments)")
     """one is taken from n in each process; of all tokens together it is taken once"""
-    shift_upside_down = edit("not shift_mean", "shift_mean")
+    shift_upside_down = edit("not shift_mean => shift_mean")
     """shift_mean is inverted: True centers the values, False keeps their mean"""
     shift_ignored = first("shift_mean = True")
     """shift_mean is ignored: rewards would lose their mean"""
-    own_mean_kept = edit("whitened + mean", "whitened + values[mask].mean()")
+    own_mean_kept = edit("whitened + mean => whitened + values[mask].mean()")
     """the mean that is kept is this process's own; the values were shifted by the mean of all"""
-    divided_by_variance = edit("squares / (count - 1).clamp(min=1)", "(squares / (count - 1).clamp(min=1)).square()")
+    divided_by_variance = edit("squares / (count - 1).clamp(min=1) => (squares / (count - 1).clamp(min=1)).square()")
     """divided by the variance: scale by its square root"""
     padding_left_filled = edit(
-        "values[mask]", "values", "torch.zeros_like(values).masked_scatter(mask, whitened)", "whitened"
+        "values[mask] => values", "torch.zeros_like(values).masked_scatter(mask, whitened) => whitened"
     )
     """what stands under the mask is whitened as well; the answer is 0 there"""
     gathered_twice = first("gather(masked_moments(values, mask))")
@@ -170,143 +167,134 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
 class KeepReferenceAdapter(Wrong, of="keep_reference_adapter"):
     base_model_as_reference = instead("return policy")
     """nothing is kept: with the adapters off the reference is the base model, not the SFT policy"""
-    empty_reference = edit("set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)\n", "")
+    empty_reference = edit("set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)\n => ")
     """the new adapter is empty: it adds nothing, so the reference is the base model; copy the weights"""
-    reference_left_active = edit("set_adapter(trained)", "set_adapter(REFERENCE)")
+    reference_left_active = edit("set_adapter(trained) => set_adapter(REFERENCE)")
     """the reference is left active: training would move it, and the policy would stand still"""
     reference_left_trainable = edit(
-        "return policy",
-        "[weight.requires_grad_() for name, weight in policy.named_parameters() if REFERENCE in name]\nreturn policy",
+        "return policy => "
+        "[weight.requires_grad_() for name, weight in policy.named_parameters() if REFERENCE in name]\n"
+        "return policy"
     )
     """the reference is left trainable: the optimizer gets its parameters, and may change them"""
     reference_shares_tensors = edit(
-        "return policy",
+        "return policy => "
         'for layer in (one for one in policy.modules() if hasattr(one, "lora_A")):\n'
         "    layer.lora_A[REFERENCE], layer.lora_B[REFERENCE] = layer.lora_A[trained], layer.lora_B[trained]\n"
-        "return policy",
+        "return policy"
     )
     """the reference shares its tensors with the policy's adapter, so it is trained along; copy them"""
-    policy_frozen_too = edit("return policy", "return policy.requires_grad_(False)")
+    policy_frozen_too = edit("return policy => return policy.requires_grad_(False)")
     """everything is frozen, the policy's own adapter included: nothing is left to train"""
     frozen_reference_left_active = edit(
-        "set_adapter(trained)",
+        "set_adapter(trained) => "
         "set_adapter(REFERENCE)\n"
         "for name, weight in policy.named_parameters():\n"
-        '    weight.requires_grad_(f".{trained}." in name)',
+        '    weight.requires_grad_(f".{trained}." in name)'
     )
     """the reference is active though it is frozen: the policy would answer as its reference; set_adapter back"""
     reference_rounded = edit(
-        "(policy, weights,", "(policy, {name: weight.bfloat16() for name, weight in weights.items()},"
+        "(policy, weights, => (policy, {name: weight.bfloat16() for name, weight in weights.items()},"
     )
     """the copy is rounded to 16 bits: the KL is then not 0 at the first step; keep the dtype"""
-    policy_left_in_eval_mode = edit("return policy", "return policy.eval()")
+    policy_left_in_eval_mode = edit("return policy => return policy.eval()")
     """the policy is left in eval mode: training goes on with it, in the mode it came in"""
 
 
 class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
-    mean_over_processes_not_made_up_for = edit("int(lengths.sum()), self.processes.count)", "int(lengths.sum()))")
+    mean_over_processes_not_made_up_for = edit("int(lengths.sum()), self.processes.count) => int(lengths.sum()))")
     """the gradients are averaged over processes, which the weight does not make up for: the step is too small"""
     mean_of_the_processes_means = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
-        "tokens / max(int(lengths[torch.cat(own)].sum()), 1)",
+        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => "
+        "tokens / max(int(lengths[torch.cat(own)].sum()), 1)"
     )
     """weighted by this process's own tokens: the result is a mean of the processes' means; use those of all"""
     mean_of_the_microbatches_means = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count)", "1 / len(own)"
+        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => 1 / len(own)"
     )
     """microbatches are averaged, not weighted by tokens: a short row counts as much as a long one"""
     all_rows_in_every_process = edit(
-        "lengths.cpu(), self.processes.count", "lengths.cpu(), 1", "plan[self.processes.index]", "plan[0]"
+        "lengths.cpu(), self.processes.count => lengths.cpu(), 1", "plan[self.processes.index] => plan[0]"
     )
     """every process computes all rows: nothing is gained, and each row counts once for each process"""
-    micro_batch_size_ignored = edit(", self.config.micro_batch_size)", ")")
+    micro_batch_size_ignored = edit(", self.config.micro_batch_size) => )")
     """micro_batch_size is ignored: each process computes all its rows at once, and memory runs out"""
     empty_microbatch_passed_over = edit(
-        "plan[self.processes.index]",
-        "[index for index in plan[self.processes.index] if len(index)]",
-        "is_spike = not",
-        "is_spike = bool(merged) and not",
+        "plan[self.processes.index] => [index for index in plan[self.processes.index] if len(index)]",
+        "is_spike = not => is_spike = bool(merged) and not",
     )
     """an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0"""
-    continued_at_an_empty_microbatch = edit("    is_last", "    if not len(index):\n        continue\n    is_last")
+    continued_at_an_empty_microbatch = edit("    is_last =>     if not len(index):\n        continue\n    is_last")
     """continue at an empty microbatch leaves this process out of the last exchange; compute row 0 at weight 0"""
     no_backward_of_an_empty_microbatch = edit(
-        "self.accelerator.backward(loss", "len(index) and self.accelerator.backward(loss"
+        "self.accelerator.backward(loss => len(index) and self.accelerator.backward(loss"
     )
     """an empty microbatch has no backward, so its process takes no part in the exchange, and the others wait; compute
     row 0 at weight 0"""
-    stand_in_row_counts = edit("lengths[index].sum()", "lengths[index if len(index) else 0].sum()")
+    stand_in_row_counts = edit("lengths[index].sum() => lengths[index if len(index) else 0].sum()")
     """the row in place of an empty microbatch counts: it is in another process already; its tokens are 0"""
     exchanged_in_every_backward = edit(
-        "nullcontext() if is_last else self.accelerator.no_sync(self.model)", "nullcontext()"
+        "nullcontext() if is_last else self.accelerator.no_sync(self.model) => nullcontext()"
     )
     """gradients are exchanged in every backward; once is enough: no_sync for all others, forward and backward"""
     exchanged_in_every_backward_of_a_spike = edit(
-        "nullcontext() if is_last else self.accelerator.no_sync(self.model)", "nullcontext()", "break", "pass"
+        "nullcontext() if is_last else self.accelerator.no_sync(self.model) => nullcontext()", "break => pass"
     )
     """every backward exchanges gradients, those of a spike as well: no_sync for all but the last, and look before it"""
     spike_decided_alone = edit(
-        "self.processes.collect(parts)", "([part for part in parts if part[1]] or [(statistics, 1)])"
+        "self.processes.collect(parts) => ([part for part in parts if part[1]] or [(statistics, 1)])"
     )
     """each process looks at its own ratio: one skips the step, the other waits for its gradients; merge first"""
     own_statistics_reported = edit(
-        "return merged",
-        "return merge_statistics(*zip(*([part for part in parts if part[1]] or [(statistics, 1)]), strict=True))",
+        "return merged => "
+        "return merge_statistics(*zip(*([part for part in parts if part[1]] or [(statistics, 1)]), strict=True))"
     )
     """each process reports its own rows; the statistics are those of the whole minibatch"""
     worst_microbatch_rows = edit(
-        "self.processes.collect(parts), strict=True))",
+        "self.processes.collect(parts), strict=True)) => "
         "(everyones := self.processes.collect(parts)), strict=True)) | {\n"
-        '    "ratio_mean": max(part["ratio_mean"] for part, count in everyones if count)}',
+        '    "ratio_mean": max(part["ratio_mean"] for part, count in everyones if count)}'
     )
     """the largest of the microbatches' mean ratios decides: one rare row stops all; test the mean over tokens"""
     spikes_trained_on = edit(
-        'if not merged["ratio_mean"] <= self.config.ratio_threshold:',
-        "if False:",
-        'not merged["ratio_mean"] <= self.config.ratio_threshold',
-        "False",
+        'if not merged["ratio_mean"] <= self.config.ratio_threshold: => if False:',
+        'not merged["ratio_mean"] <= self.config.ratio_threshold => False',
     )
     """no ratio guard: a spike is trained on, in all processes"""
-    spike_seen_too_late = edit("break", "pass")
+    spike_seen_too_late = edit("break => pass")
     """the spike is seen after the last backward: its gradients have been exchanged for nothing; look before"""
-    skipped_gradients_kept = edit("self.optimizer.zero_grad", "is_spike or self.optimizer.zero_grad")
+    skipped_gradients_kept = edit("self.optimizer.zero_grad => is_spike or self.optimizer.zero_grad")
     """the gradients of a skipped step stay and come back in the next one; forget them in both cases"""
     gradients_forgotten_before_the_step = edit(
-        "self.optimizer.zero_grad(set_to_none=True)\n",
-        "",
-        "lengths =",
-        "self.optimizer.zero_grad(set_to_none=True)\nlengths =",
+        "self.optimizer.zero_grad(set_to_none=True)\n => ",
+        "lengths = => self.optimizer.zero_grad(set_to_none=True)\nlengths =",
     )
     """the gradients are forgotten before a step, so the last ones stay and hold memory in the next rollout"""
     threshold_itself_is_a_spike = edit(
-        'if not merged["ratio_mean"] <=',
-        'if not merged["ratio_mean"] <',
-        'is_spike = not merged["ratio_mean"] <=',
-        'is_spike = not merged["ratio_mean"] <',
+        'if not merged["ratio_mean"] <= => if not merged["ratio_mean"] <',
+        'is_spike = not merged["ratio_mean"] <= => is_spike = not merged["ratio_mean"] <',
     )
     """a ratio exactly at the threshold counts as a spike; only one that exceeds it does"""
     nan_passes_the_merged_guard = edit(
-        'if not merged["ratio_mean"] <=',
-        'if merged["ratio_mean"] >',
-        'is_spike = not merged["ratio_mean"] <=',
-        'is_spike = merged["ratio_mean"] >',
+        'if not merged["ratio_mean"] <= => if merged["ratio_mean"] >',
+        'is_spike = not merged["ratio_mean"] <= => is_spike = merged["ratio_mean"] >',
     )
     """NaN passes the guard, since NaN > threshold is False; ask for not (ratio <= threshold)"""
-    backward_outside_no_sync = edit("        self.accelerator.backward", "    self.accelerator.backward")
+    backward_outside_no_sync = edit("        self.accelerator.backward =>     self.accelerator.backward")
     """the backward is outside no_sync: DDP decides in the forward, but FSDP in the backward; both belong under it"""
-    clipped_by_torch = edit("self.accelerator.clip_grad_norm_", "torch.nn.utils.clip_grad_norm_")
+    clipped_by_torch = edit("self.accelerator.clip_grad_norm_ => torch.nn.utils.clip_grad_norm_")
     """torch's clip_grad_norm_ knows nothing of split or scaled gradients; ask self.accelerator.clip_grad_norm_"""
     weighted_by_rows = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
-        "self.processes.count * len(index) / len(lengths)",
+        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => "
+        "self.processes.count * len(index) / len(lengths)"
     )
     """weights by rows: a row of one token then counts as much as one of a thousand; weigh by tokens"""
     divided_by_microbatches_too = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count)",
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) / len(own)",
+        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => "
+        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) / len(own)"
     )
     """divided by the number of microbatches as well: the weights already add up to one mean"""
-    only_the_first_process_steps = edit("self.optimizer.step()", "self.processes.is_first and self.optimizer.step()")
+    only_the_first_process_steps = edit("self.optimizer.step() => self.processes.is_first and self.optimizer.step()")
     """only the first process steps: the others train on with old weights, and no two are alike any more"""
-    gradient_not_clipped = edit("self.config.max_grad_norm", 'float("inf")')
+    gradient_not_clipped = edit('self.config.max_grad_norm => float("inf")')
     """the gradient is not clipped; max_grad_norm bounds the norm of the merged gradient"""

@@ -226,9 +226,7 @@ class RightOptimizerStep(Right, of="DistributedPPOTrainer.optimizer_step"):
     """)
     """the loop ends before the last microbatch, which stands on its own"""
     gradients_set_to_none_by_hand = edit(
-        "self.optimizer.zero_grad(set_to_none=True)",
-        "for weight in self.model.parameters():\n    weight.grad = None",
-        "self.optimizer.step()",
-        "self.optimizer.step(closure=None)",
+        "self.optimizer.zero_grad(set_to_none=True) => for weight in self.model.parameters():\n    weight.grad = None",
+        "self.optimizer.step() => self.optimizer.step(closure=None)",
     )
     """what zero_grad does"""

@@ -10,19 +10,19 @@ class SFTLoss(Wrong, of="sft_loss"):
         "return -masked_mean(gather_log_probs(logits, input_ids), loss_mask)"
     )
     """each token is scored by the logits at its own position, which have read it: the one before predicts it"""
-    logits_shifted_with_the_tokens = edit("log_probs(logits", "log_probs(logits.roll(-1, dims=1)")
+    logits_shifted_with_the_tokens = edit("log_probs(logits => log_probs(logits.roll(-1, dims=1)")
     """logits and tokens are both shifted, so each token is still scored by logits that have read it: logits[:, :-1]"""
     logits_shifted_twice = edit(
-        "logits, input_ids", "logits[:, :-1], input_ids[:, 1:]", "loss_mask[:, 1:]", "loss_mask[:, 2:]"
+        "logits, input_ids => logits[:, :-1], input_ids[:, 1:]", "loss_mask[:, 1:] => loss_mask[:, 2:]"
     )
     """shifted twice: token i + 1 is predicted by the logits at i, not by those before that"""
-    mask_not_shifted = edit("loss_mask[:, 1:]", "loss_mask[:, :-1]")
+    mask_not_shifted = edit("loss_mask[:, 1:] => loss_mask[:, :-1]")
     """the tokens are shifted, the mask is not: it belongs to the tokens, so it loses its first column"""
-    every_token_learned = edit("loss_mask[:, 1:]", "torch.ones_like(loss_mask[:, 1:])")
+    every_token_learned = edit("loss_mask[:, 1:] => torch.ones_like(loss_mask[:, 1:])")
     """the mask is not used: prompt and padding are learned as well"""
-    likelihood_minimized = edit("-masked", "masked")
+    likelihood_minimized = edit("-masked => masked")
     """the mean log-likelihood without the minus: minimized, it unlearns"""
-    tokens_summed = edit("loss_mask[:, 1:])", "loss_mask[:, 1:]) * loss_mask[:, 1:].sum()")
+    tokens_summed = edit("loss_mask[:, 1:]) => loss_mask[:, 1:]) * loss_mask[:, 1:].sum()")
     """the sum over the tokens: a long batch then takes larger steps; it is a mean"""
     mean_of_row_means = instead(
         "log_probs = response_log_probs(logits, input_ids, prompt_length=1)\n"
@@ -68,123 +68,117 @@ IN_PARTS = """
 class TrainSFT(Wrong, of="train_sft"):
     prompts_learned_too = first("data = data._replace(loss_mask=data.attention_mask)")
     """the prompt is learned too: data.loss_mask marks the response, data.attention_mask all that is no padding"""
-    learning_rate_not_decayed = edit("decay.step()", "pass")
+    learning_rate_not_decayed = edit("decay.step() => pass")
     """the learning rate stays the same: it decays linearly to 0 over the steps"""
     learning_rate_decayed_before_the_step = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda step: 1 - (step + 1) / len(batches))",
+        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
+        "LambdaLR(optimizer, lambda step: 1 - (step + 1) / len(batches))"
     )
     """the learning rate is decayed before the step: step k uses 1 - k / n of it, from k = 0, so none is 0"""
     learning_rate_rises = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches))",
-        "LambdaLR(optimizer, lambda step: (step + 1) / len(batches))",
+        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
+        "LambdaLR(optimizer, lambda step: (step + 1) / len(batches))"
     )
     """the learning rate rises from step to step: it starts at config.learning_rate and falls in a line"""
     demonstrations_not_shuffled = edit(
-        "torch.randperm(len(data.input_ids), generator=torch.Generator().manual_seed(config.seed))",
-        "torch.arange(len(data.input_ids))",
+        "torch.randperm(len(data.input_ids), generator=torch.Generator().manual_seed(config.seed)) => "
+        "torch.arange(len(data.input_ids))"
     )
     """the demonstrations are taken in their order, not shuffled by config.seed"""
-    seed_ignored = edit("config.seed", "0")
+    seed_ignored = edit("config.seed => 0")
     """the seed is ignored: every run takes the demonstrations in one order"""
     smaller_batch_dropped = edit(
-        "order.split(config.batch_size)",
-        "[batch for batch in order.split(config.batch_size) if len(batch) == config.batch_size]",
+        "order.split(config.batch_size) => "
+        "[batch for batch in order.split(config.batch_size) if len(batch) == config.batch_size]"
     )
     """the last, smaller batch is dropped: each demonstration is seen once"""
-    every_demonstration_twice = edit("order.split(config.batch_size)", "2 * order.split(config.batch_size)")
+    every_demonstration_twice = edit("order.split(config.batch_size) => 2 * order.split(config.batch_size)")
     """two passes: each demonstration is seen once, or it is learned by heart"""
-    sft_gradients_pile_up = edit("optimizer.zero_grad(set_to_none=True)", "pass")
+    sft_gradients_pile_up = edit("optimizer.zero_grad(set_to_none=True) => pass")
     """the gradients are never forgotten: each step takes all earlier ones again"""
-    sft_gradients_not_clipped = edit("nn.utils.clip_grad_norm_(policy.parameters(), 1.0)", "pass")
+    sft_gradients_not_clipped = edit("nn.utils.clip_grad_norm_(policy.parameters(), 1.0) => pass")
     """the gradients are not clipped to the norm 1"""
-    each_slope_clipped = edit("clip_grad_norm_", "clip_grad_value_")
+    each_slope_clipped = edit("clip_grad_norm_ => clip_grad_value_")
     """each slope is cut to [-1, 1] by itself, which turns the step: scale all to the norm 1, clip_grad_norm_"""
-    weights_decayed = edit("weight_decay=0.0, ", "")
+    weights_decayed = edit("weight_decay=0.0,  => ")
     """AdamW's default weight decay moves the weights to 0; here it is 0"""
-    trained_in_eval_mode = edit("policy.train()", "policy.eval()")
+    trained_in_eval_mode = edit("policy.train() => policy.eval()")
     """trained in eval mode: dropout, where a model has it, is never used"""
-    left_in_train_mode = edit("policy.eval()", "policy.train()")
+    left_in_train_mode = edit("policy.eval() => policy.train()")
     """left in train mode: the next stage samples from it, with dropout on"""
     parts_of_a_batch_averaged = instead(IN_PARTS.format(weight="1 / len(parts)"))
     """the parts of a batch count alike: weight each by its share of the tokens to learn"""
 
 
 class EvaluatePolicy(Wrong, of="evaluate_policy"):
-    everything_visible = edit("torch.cat([attention_mask, mask], dim=1)", "torch.ones_like(sequences).bool()")
+    everything_visible = edit("torch.cat([attention_mask, mask], dim=1) => torch.ones_like(sequences).bool()")
     """the padding is read as text: visible are the prompt's real tokens, then those of the response, side by side"""
-    cut_responses_are_valid = edit(" and stop", "")
+    cut_responses_are_valid = edit(" and stop => ")
     """a response that was cut counts as valid: it must also have stopped by itself"""
-    one_stop_token_counts = edit("(responses, config.stop_token_ids)", "(responses, config.stop_token_ids[:1])")
+    one_stop_token_counts = edit("(responses, config.stop_token_ids) => (responses, config.stop_token_ids[:1])")
     """only the first stop token counts: a response has stopped with any of config.stop_token_ids"""
-    padding_means_stopped = edit("is_stop(responses, config.stop_token_ids)", "(~mask)")
+    padding_means_stopped = edit("is_stop(responses, config.stop_token_ids) => (~mask)")
     """stopped means followed by padding: the longest response has none, and may have stopped; look for a stop"""
     pad_at_the_end_means_stopped = edit(
-        "is_stop(responses, config.stop_token_ids)",
-        "is_stop(responses[:, -1:], (*config.stop_token_ids, config.pad_token_id))",
+        "is_stop(responses, config.stop_token_ids) => "
+        "is_stop(responses[:, -1:], (*config.stop_token_ids, config.pad_token_id))"
     )
     """padding in the last column counts as a stop: the policy may have written it itself; look for a stop token"""
     padded_with_another_id = edit(
-        "tokenizer, config.pad_token_id",
-        "tokenizer, 0",
-        "config.sampling()",
-        '(config.sampling() | {"pad_token_id": 0})',
+        "tokenizer, config.pad_token_id => tokenizer, 0",
+        'config.sampling() => (config.sampling() | {"pad_token_id": 0})',
     )
     """padded with another id than config.pad_token_id: the models have been told of that one"""
     padding_told_by_its_id = edit(
-        "sequences = torch.cat(", "mask = responses != config.pad_token_id\nsequences = torch.cat("
+        "sequences = torch.cat( => mask = responses != config.pad_token_id\nsequences = torch.cat("
     )
     """padding is found by its id: where that is the stop token's, the stop is lost; generate returns the mask"""
-    reference_read_with_dropout = edit("with evaluation_mode(reference):", "if True:")
+    reference_read_with_dropout = edit("with evaluation_mode(reference): => if True:")
     """the reference is read in the mode it is in: with dropout on its KL is noise; use evaluation_mode"""
-    reference_put_into_eval_mode = edit("with evaluation_mode(reference):", "if reference.eval():")
+    reference_put_into_eval_mode = edit("with evaluation_mode(reference): => if reference.eval():")
     """the reference is left in eval mode: an evaluation leaves all as it was; use evaluation_mode"""
     reference_mode_restored_as_a_whole = edit(
-        "with evaluation_mode(reference):",
-        "was_training = reference.training\nif reference.eval():",
-        "kl = estimate",
-        "reference.train(was_training)\nkl = estimate",
+        "with evaluation_mode(reference): => was_training = reference.training\nif reference.eval():",
+        "kl = estimate => reference.train(was_training)\nkl = estimate",
     )
     """train(was) sets every part of the reference alike: each goes back to its own mode; use evaluation_mode"""
     policy_left_in_eval_mode = first("policy.eval()")
     """the policy is left in eval mode: its training goes on afterwards; generate restores the mode by itself"""
-    policy_left_in_train_mode = edit("return Evaluation", "policy.train()\nreturn Evaluation")
+    policy_left_in_train_mode = edit("return Evaluation => policy.train()\nreturn Evaluation")
     """the policy is left in train mode, whatever it was in; generate restores the mode by itself"""
     policy_mode_restored_as_a_whole = edit(
-        "generator = torch",
-        "was_training = policy.training\npolicy.eval()\ngenerator = torch",
-        "return Evaluation",
-        "policy.train(was_training)\nreturn Evaluation",
+        "generator = torch => was_training = policy.training\npolicy.eval()\ngenerator = torch",
+        "return Evaluation => policy.train(was_training)\nreturn Evaluation",
     )
     """train(was) sets every part of the policy alike: each has its own mode; generate restores them by itself"""
-    kl_of_a_token = edit("kl.masked_fill(~mask, 0.0).sum(dim=1)", "kl[mask]")
+    kl_of_a_token = edit("kl.masked_fill(~mask, 0.0).sum(dim=1) => kl[mask]")
     """the KL of a token: of a whole response it is the sum over its tokens, then the mean over responses"""
-    kl_by_the_estimator_of_the_config = edit("config.temperature))", "config.temperature), config.kl_estimator)")
+    kl_by_the_estimator_of_the_config = edit("config.temperature)) => config.temperature), config.kl_estimator)")
     """config.kl_estimator is for the rewards of the training: the KL reported here is always the sum of k1"""
-    kl_of_the_padding = edit("kl.masked_fill(~mask, 0.0)", "kl")
+    kl_of_the_padding = edit("kl.masked_fill(~mask, 0.0) => kl")
     """the KL is summed over padding as well: mask it first"""
     kl_reversed = edit(
-        "estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature))",
-        "estimate_kl(gather_log_probs(ref_logits, responses, config.temperature), log_probs)",
+        "estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature)) => "
+        "estimate_kl(gather_log_probs(ref_logits, responses, config.temperature), log_probs)"
     )
     """reference minus policy: KL(policy || reference) is the mean of policy minus reference, over its samples"""
     kl_from_itself = first("reference = policy")
     """the policy is compared with itself: the KL is measured against the SFT model"""
-    evaluation_at_temperature_1 = edit("responses, config.temperature", "responses")
+    evaluation_at_temperature_1 = edit("responses, config.temperature => responses")
     """the reference is read at temperature 1: both log-probs need config.temperature"""
-    special_tokens_in_the_text = edit("skip_special_tokens=True", "skip_special_tokens=False")
+    special_tokens_in_the_text = edit("skip_special_tokens=True => skip_special_tokens=False")
     """the stop token stays in the text, so no response is well-formed: decode with skip_special_tokens=True"""
-    gold_of_the_valid_only = edit("sum(gold) / len(gold)", "sum(gold) / max(1, sum(valid))")
+    gold_of_the_valid_only = edit("sum(gold) / len(gold) => sum(gold) / max(1, sum(valid))")
     """gold is averaged over the grammatical responses only: any other one counts, with 0"""
-    gold_kept_above_0 = edit("sum(gold) / len(gold)", "max(0.0, sum(gold) / len(gold))")
+    gold_kept_above_0 = edit("sum(gold) / len(gold) => max(0.0, sum(gold) / len(gold))")
     """a mean gold below 0 is raised to 0: a negative review off topic is worse than nothing, and has to show"""
-    gold_against_the_first_prompt = edit("zip(prompts, texts", "zip(len(texts) * [prompts[0]], texts")
+    gold_against_the_first_prompt = edit("zip(prompts, texts => zip(len(texts) * [prompts[0]], texts")
     """every response is held against the first prompt: each has its own topic"""
-    evaluated_without_chance = edit("generator=generator", "generator=generator, top_k=1")
+    evaluated_without_chance = edit("generator=generator => generator=generator, top_k=1")
     """the most likely token is always taken: PPO trains the distribution, so samples of it are to be evaluated"""
-    evaluated_with_the_global_generator = edit(", generator=generator", "")
+    evaluated_with_the_global_generator = edit(", generator=generator => ")
     """sampled with the global generator: evaluating would then change the training, and each policy meet other luck"""
-    scorer_told_no_prompt = edit("score(sequences, visible, input_ids.shape[1])", "score(sequences, visible, 0)")
+    scorer_told_no_prompt = edit("score(sequences, visible, input_ids.shape[1]) => score(sequences, visible, 0)")
     """the scorer gets a prompt length of 0; it needs the padded one, to find where the response begins"""
 
 
@@ -192,46 +186,40 @@ class TrainPolicy(Wrong, of="train_policy"):
     resume_from_ignored = first("resume_from = None")
     """resume_from is ignored: the updates before the checkpoint are done again; trainer.load_checkpoint comes first"""
     sft_model_trained_in_place = edit(
-        "model = ",
-        "reference = make_reference(sft.policy)\nmodel = ",
-        "copy.deepcopy(sft.policy)",
-        "sft.policy",
-        "make_reference(sft.policy), config",
-        "reference, config",
+        "model =  => reference = make_reference(sft.policy)\nmodel = ",
+        "copy.deepcopy(sft.policy) => sft.policy",
+        "make_reference(sft.policy), config => reference, config",
     )
     """the SFT model itself is trained: stage 1's policy is the starting point of other runs, so train a copy"""
-    sft_model_becomes_the_reference = edit("make_reference(sft.policy)", "sft.policy.requires_grad_(False).eval()")
+    sft_model_becomes_the_reference = edit("make_reference(sft.policy) => sft.policy.requires_grad_(False).eval()")
     """the SFT model itself becomes the reference, so it is frozen for whoever uses it next: make_reference copies"""
     sft_model_frozen_then_copied = edit(
-        "model = ",
-        "reference = sft.policy.requires_grad_(False).eval()\nmodel = ",
-        ".requires_grad_(True)",
-        "",
-        "make_reference(sft.policy), config",
-        "reference, config",
+        "model =  => reference = sft.policy.requires_grad_(False).eval()\nmodel = ",
+        ".requires_grad_(True) => ",
+        "make_reference(sft.policy), config => reference, config",
     )
     """the SFT model itself is frozen, and a copy of it is frozen too: make_reference copies; the policy has to train"""
-    copy_stays_frozen = edit(".requires_grad_(True)", "")
+    copy_stays_frozen = edit(".requires_grad_(True) => ")
     """the copy stays frozen where the SFT model was: requires_grad_(True), or the policy never moves"""
-    policy_is_the_reference = edit("make_reference(sft.policy)", "model.policy")
+    policy_is_the_reference = edit("make_reference(sft.policy) => model.policy")
     """the trained policy is its own reference: freezing it stops the training, and the KL is always 0"""
     critic_from_nothing = edit(
-        "trainer = PPO", "for weight in model.value_model.parameters():\n    weight.data.fill_(0.5)\ntrainer = PPO"
+        "trainer = PPO => for weight in model.value_model.parameters():\n    weight.data.fill_(0.5)\ntrainer = PPO"
     )
     """the critic starts from nothing: a copy of the reward model is already right at the last token"""
     critic_with_a_new_head = edit(
-        "trainer = PPO", "for weight in model.value_model.head.parameters():\n    weight.data.zero_()\ntrainer = PPO"
+        "trainer = PPO => for weight in model.value_model.head.parameters():\n    weight.data.zero_()\ntrainer = PPO"
     )
     """only the reward model's backbone is taken over, its head is new: copy both"""
     critic_shares_the_reward_model = edit(
-        "trainer = PPO", "model.value_model.backbone = reward.reward_model.backbone\ntrainer = PPO"
+        "trainer = PPO => model.value_model.backbone = reward.reward_model.backbone\ntrainer = PPO"
     )
     """the critic shares the reward model's backbone: frozen with it, or changing the reward while it learns; copy it"""
-    sft_model_returned = edit("PPOResult(trainer.policy", "PPOResult(sft.policy")
+    sft_model_returned = edit("PPOResult(trainer.policy => PPOResult(sft.policy")
     """the SFT model is returned: the tuned policy is trainer.policy"""
     sft_model_left_in_eval_mode = first("sft.policy.eval()")
     """the SFT model is left in eval mode: stage 1 stays as it was; a copy may be put into any mode"""
-    reward_model_thawed = edit("return PPO", "reward.reward_model.requires_grad_(True)\nreturn PPO")
+    reward_model_thawed = edit("return PPO => reward.reward_model.requires_grad_(True)\nreturn PPO")
     """the reward model can be trained again afterwards: it is frozen, and stays so"""
     global_generator_seeded = first("import torch\n\ntorch.manual_seed(config.seed)")
     """torch.manual_seed resets the caller's random numbers: the trainer has generators of its own, from config.seed"""
@@ -242,14 +230,15 @@ class TrainPolicy(Wrong, of="train_policy"):
     on_update_not_handed_on = first("on_update = None")
     """on_update is not handed on to trainer.train"""
     one_update_on_all_prompts = edit(
-        "trainer.train(prompts, on_update)",
-        "trainer.history.append(trainer.training_step(prompts))\nif on_update is not None:\n    on_update(trainer)",
+        "trainer.train(prompts, on_update) => "
+        "trainer.history.append(trainer.training_step(prompts))\n"
+        "if on_update is not None:\n"
+        "    on_update(trainer)"
     )
     """one update on all prompts: trainer.train runs config.num_updates of them, on batches"""
     trained_on_the_truth = edit(
-        "PPOTrainer(model, reward.reward_model",
-        "PPOTrainer(model, gold",
-        "trainer = PPO",
+        "PPOTrainer(model, reward.reward_model => PPOTrainer(model, gold",
+        "trainer = PPO => "
         "from tiny_models.gold import gold_score\n"
         "\n"
         "reward.reward_model.requires_grad_(False)\n"

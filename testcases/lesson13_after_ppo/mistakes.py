@@ -6,210 +6,204 @@ WRONG = "What people get wrong"
 
 
 class GroupAdvantages(Wrong, of="group_advantages"):
-    over_the_whole_batch = edit("mean(dim=1, keepdim=True)", "mean()", "std(dim=1, keepdim=True)", "std()")
+    over_the_whole_batch = edit("mean(dim=1, keepdim=True) => mean()", "std(dim=1, keepdim=True) => std()")
     """mean and standard deviation are those of the whole batch: a response is compared with those to its own prompt"""
-    down_the_prompts = edit("scores.mean(dim=1", "scores.mean(dim=0", "scores.std(dim=1", "scores.std(dim=0")
+    down_the_prompts = edit("scores.mean(dim=1 => scores.mean(dim=0", "scores.std(dim=1 => scores.std(dim=0")
     """compared down the batch, with responses to other prompts: a group is a row"""
-    divided_by_n = edit("scores.std(dim=1, keepdim=True)", "scores.std(dim=1, keepdim=True, unbiased=False)")
+    divided_by_n = edit("scores.std(dim=1, keepdim=True) => scores.std(dim=1, keepdim=True, unbiased=False)")
     """the standard deviation is divided by K: the unbiased one, by K - 1, is asked for"""
-    variance_in_place_of_its_root = edit("scores.std(", "scores.var(")
+    variance_in_place_of_its_root = edit("scores.std( => scores.var(")
     """divided by the variance, not by its root"""
     epsilon_under_the_root = edit(
-        "(scores.std(dim=1, keepdim=True) + epsilon)", "(scores.var(dim=1, keepdim=True) + epsilon).sqrt()"
+        "(scores.std(dim=1, keepdim=True) + epsilon) => (scores.var(dim=1, keepdim=True) + epsilon).sqrt()"
     )
     """epsilon is added to the variance, under the root: here it is added to the standard deviation"""
     epsilon_as_a_floor = edit(
-        "(scores.std(dim=1, keepdim=True) + epsilon)", "scores.std(dim=1, keepdim=True).clamp(min=epsilon)"
+        "(scores.std(dim=1, keepdim=True) + epsilon) => scores.std(dim=1, keepdim=True).clamp(min=epsilon)"
     )
     """epsilon is added to every standard deviation, not only where that is smaller or 0"""
     baseline_without_the_own_score = edit(
-        "scores.mean(dim=1, keepdim=True)", "(scores.sum(dim=1, keepdim=True) - scores) / (scores.shape[1] - 1)"
+        "scores.mean(dim=1, keepdim=True) => (scores.sum(dim=1, keepdim=True) - scores) / (scores.shape[1] - 1)"
     )
     """the mean of the others is subtracted, as RLOO does: here it is the mean of all K"""
-    always_divided = edit(" if divide_by_std else advantages", "")
+    always_divided = edit(" if divide_by_std else advantages => ")
     """the flag is ignored: with divide_by_std=False nothing is divided"""
-    flag_inverted = edit("if divide_by_std", "if not divide_by_std")
+    flag_inverted = edit("if divide_by_std => if not divide_by_std")
     """the flag is inverted"""
-    never_centered = edit("scores - scores.mean(dim=1, keepdim=True)", "scores * 1")
+    never_centered = edit("scores - scores.mean(dim=1, keepdim=True) => scores * 1")
     """nothing is subtracted: only the scale is that of the group"""
-    gradient_into_the_scores = edit("scores.detach()", "scores * 1", read=WRONG)
+    gradient_into_the_scores = edit("scores.detach() => scores * 1", read=WRONG)
     """the scores keep their gradient: advantages are data"""
 
 
 class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
-    bounds_swapped = edit("1 - clip_low, 1 + clip_high", "1 - clip_high, 1 + clip_low")
+    bounds_swapped = edit("1 - clip_low, 1 + clip_high => 1 - clip_high, 1 + clip_low")
     """the two bounds are swapped: clip_high is the room above 1"""
-    one_bound_for_both = edit("1 + clip_high", "1 + clip_low")
+    one_bound_for_both = edit("1 + clip_high => 1 + clip_low")
     """clip_low is used on both sides: the upper bound is clip_high"""
-    ratio_inverted = edit("(log_probs - old_log_probs.detach())", "(old_log_probs.detach() - log_probs)")
+    ratio_inverted = edit("(log_probs - old_log_probs.detach()) => (old_log_probs.detach() - log_probs)")
     """the ratio is inverted: it is new / old"""
-    exp_forgotten = edit(".masked_fill(~mask, 0.0).exp()", ".masked_fill(~mask, 0.0)")
+    exp_forgotten = edit(".masked_fill(~mask, 0.0).exp() => .masked_fill(~mask, 0.0)")
     """the difference of log-probabilities is taken for the ratio"""
-    objective_returned = edit("-torch.minimum", "torch.minimum")
+    objective_returned = edit("-torch.minimum => torch.minimum")
     """the sign is missing: a loss is minimized"""
-    maximum_of_the_objectives = edit("torch.minimum", "torch.maximum")
+    maximum_of_the_objectives = edit("torch.minimum => torch.maximum")
     """the larger objective is taken: the smaller one is the pessimistic bound"""
-    clipped_term_alone = edit("torch.minimum(ratio * advantages, clipped * advantages)", "(clipped * advantages)")
+    clipped_term_alone = edit("torch.minimum(ratio * advantages, clipped * advantages) => (clipped * advantages)")
     """only the clipped term: a token that has moved the wrong way loses its gradient"""
     bad_tokens_always_clipped = edit(
-        "torch.minimum(ratio * advantages, clipped * advantages)",
-        "torch.where(advantages > 0, torch.minimum(ratio, clipped), clipped).mul(advantages)",
+        "torch.minimum(ratio * advantages, clipped * advantages) => "
+        "torch.where(advantages > 0, torch.minimum(ratio, clipped), clipped).mul(advantages)"
     )
     """where the advantage is negative the clipped ratio is taken always: the minimum is for both signs"""
-    already_averaged = edit("advantages).masked_fill(~mask, 0.0)", "advantages)[mask].mean()")
+    already_averaged = edit("advantages).masked_fill(~mask, 0.0) => advantages)[mask].mean()")
     """averaged here: the denominator is a choice of its own, so one number for each token is asked for"""
     ratio_of_two_exponentials = edit(
-        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0).exp()",
-        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.detach().masked_fill(~mask, 0.0).exp())",
+        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0).exp() => "
+        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.detach().masked_fill(~mask, 0.0).exp())"
     )
     """two probabilities are divided: for improbable tokens both are 0 in floats; subtract, then take exp"""
-    padding_left_filled = edit("advantages).masked_fill(~mask, 0.0)", "advantages)")
+    padding_left_filled = edit("advantages).masked_fill(~mask, 0.0) => advantages)")
     """padding keeps a loss: it is 0 there"""
-    masked_too_late = edit(".masked_fill(~mask, 0.0).exp()", ".exp()", read=WRONG)
+    masked_too_late = edit(".masked_fill(~mask, 0.0).exp() => .exp()", read=WRONG)
     """masked after the exponential: the gradient of NaN is NaN all the same"""
-    old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
     """the sampling policy receives a gradient: its log-probabilities are data"""
-    advantages_not_detached = edit("advantages.detach().unsqueeze(1)", "advantages.unsqueeze(1)", read=WRONG)
+    advantages_not_detached = edit("advantages.detach().unsqueeze(1) => advantages.unsqueeze(1)", read=WRONG)
     """the advantages receive a gradient: they are data"""
 
 
 class CispoTokenLosses(Wrong, of="cispo_token_losses"):
     weight_not_detached = edit(
-        "(log_probs - old_log_probs).detach()", "(log_probs - old_log_probs.detach())", read=WRONG
+        "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())", read=WRONG
     )
     """the weight is not held constant: the gradient flows through the ratio as well, and stops at the cap"""
     ratio_in_place_of_the_log_prob = edit(
-        "(log_probs - old_log_probs).detach()",
-        "(log_probs - old_log_probs.detach())",
-        "* log_probs).masked_fill",
-        ").masked_fill",
+        "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())",
+        "* log_probs).masked_fill => ).masked_fill",
     )
     """the clipped ratio times the advantage, without the log-probability: above the cap its gradient is 0 again"""
     minimum_as_in_ppo = edit(
-        "(log_probs - old_log_probs).detach()",
-        "(log_probs - old_log_probs.detach())",
-        "log_ratio.exp().clamp(max=ratio_cap)",
-        "log_ratio.exp()",
-        "(-weights * advantages.detach().unsqueeze(1) * log_probs)",
-        "-torch.minimum(weights * advantages.detach()[:, None], "
-        "weights.clamp(max=ratio_cap) * advantages.detach()[:, None])",
+        "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())",
+        "log_ratio.exp().clamp(max=ratio_cap) => log_ratio.exp()",
+        "(-weights * advantages.detach().unsqueeze(1) * log_probs) => "
+        "-torch.minimum(weights * advantages.detach()[:, None], weights.clamp(max=ratio_cap) * "
+        "advantages.detach()[:, None])",
     )
     """PPO's minimum with an upper bound alone: a good token above the cap loses its gradient, a bad one is not held"""
     advantage_inside_the_cap = edit(
-        "weights = log_ratio.exp().clamp(max=ratio_cap)",
+        "weights = log_ratio.exp().clamp(max=ratio_cap) => "
         "weights = (log_ratio.exp() * advantages.detach().unsqueeze(1)).clamp(max=ratio_cap)",
-        "-weights * advantages.detach().unsqueeze(1)",
-        "-weights",
+        "-weights * advantages.detach().unsqueeze(1) => -weights",
     )
     """ratio times advantage is cut off at the cap: the cap is for the ratio alone"""
     log_ratio_in_place_of_the_log_prob = edit(
-        "* log_probs).masked_fill", "* (log_probs - old_log_probs.detach())).masked_fill"
+        "* log_probs).masked_fill => * (log_probs - old_log_probs.detach())).masked_fill"
     )
     """the weight multiplies the log-ratio: its gradient is right, but the loss is not that of the paper"""
-    probability_in_place_of_the_log_prob = edit("* log_probs).masked_fill", "* log_probs.exp()).masked_fill")
+    probability_in_place_of_the_log_prob = edit("* log_probs).masked_fill => * log_probs.exp()).masked_fill")
     """the weight multiplies the probability: it is its logarithm that has the policy gradient"""
-    raised_to_the_cap = edit("clamp(max=ratio_cap)", "clamp(min=ratio_cap)")
+    raised_to_the_cap = edit("clamp(max=ratio_cap) => clamp(min=ratio_cap)")
     """small ratios are raised to the cap: it bounds the weight from above"""
-    no_cap = edit(".clamp(max=ratio_cap)", "")
+    no_cap = edit(".clamp(max=ratio_cap) => ")
     """no cap: a token that has become a hundred times as probable weighs a hundred times as much"""
-    bounded_below_as_well = edit("clamp(max=ratio_cap)", "clamp(2 - ratio_cap, ratio_cap)")
+    bounded_below_as_well = edit("clamp(max=ratio_cap) => clamp(2 - ratio_cap, ratio_cap)")
     """bounded below as well, as far from 1 as above: a token that has become improbable weighs too much"""
     cispo_dropped_above_the_cap = edit(
-        "log_ratio.exp().clamp(max=ratio_cap)", "(log_ratio.exp() * (log_ratio.exp() <= ratio_cap))"
+        "log_ratio.exp().clamp(max=ratio_cap) => (log_ratio.exp() * (log_ratio.exp() <= ratio_cap))"
     )
     """tokens above the cap are dropped: here they keep the weight ratio_cap"""
-    cispo_cap_of_the_logarithm = edit(".exp().clamp(max=ratio_cap)", ".clamp(max=ratio_cap).exp()")
+    cispo_cap_of_the_logarithm = edit(".exp().clamp(max=ratio_cap) => .clamp(max=ratio_cap).exp()")
     """the log-ratio is cut off at the cap: the ratio is"""
-    cispo_ratio_inverted = edit("(log_probs - old_log_probs)", "(old_log_probs - log_probs)")
+    cispo_ratio_inverted = edit("(log_probs - old_log_probs) => (old_log_probs - log_probs)")
     """the ratio is inverted: it is new / old"""
-    cispo_objective_returned = edit("-weights", "weights")
+    cispo_objective_returned = edit("-weights => weights")
     """the sign is missing: a loss is minimized"""
     cispo_ratio_of_two_exponentials = edit(
-        "(log_probs - old_log_probs).detach().masked_fill(~mask, 0.0)",
-        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.masked_fill(~mask, 0.0).exp()).detach().log()",
+        "(log_probs - old_log_probs).detach().masked_fill(~mask, 0.0) => "
+        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.masked_fill(~mask, 0.0).exp()).detach().log()"
     )
     """two probabilities are divided: for improbable tokens both are 0 in floats; subtract, then take exp"""
     cispo_nothing_is_masked = edit(
-        ".detach().masked_fill(~mask, 0.0)", ".detach()", "log_probs).masked_fill(~mask, 0.0)", "log_probs)"
+        ".detach().masked_fill(~mask, 0.0) => .detach()", "log_probs).masked_fill(~mask, 0.0) => log_probs)"
     )
     """what stands under the mask is a loss as well: it is 0 there"""
-    cispo_advantages_not_detached = edit("advantages.detach()", "advantages", read=WRONG)
+    cispo_advantages_not_detached = edit("advantages.detach() => advantages", read=WRONG)
     """the advantages receive a gradient: they are data"""
 
 
 class ReduceLosses(Wrong, of="reduce_losses"):
-    mean_over_padding = edit('int(mask.sum()) if denominator == "tokens"', 'mask.numel() if denominator == "tokens"')
+    mean_over_padding = edit('int(mask.sum()) if denominator == "tokens" => mask.numel() if denominator == "tokens"')
     """padding is counted: the mean is over the real tokens"""
     always_by_tokens = edit(
-        'if denominator == "responses":', "if False:", 'if denominator == "tokens" else len(losses)', ""
+        'if denominator == "responses": => if False:', 'if denominator == "tokens" else len(losses) => '
     )
     """the denominator is ignored: each choice divides by another number"""
-    row_means_by_the_longest_row = edit("mask.sum(dim=1, keepdim=True).clamp(min=1)", "mask.shape[1]")
+    row_means_by_the_longest_row = edit("mask.sum(dim=1, keepdim=True).clamp(min=1) => mask.shape[1]")
     """each row is divided by the width of the batch: a response's mean is over its own tokens"""
-    empty_row_is_nan = edit(".clamp(min=1)", "")
+    empty_row_is_nan = edit(".clamp(min=1) => ")
     """a response without a token gives 0 / 0 = NaN: its loss is 0"""
-    empty_rows_not_counted = edit("else len(losses)", "else int(mask.any(dim=1).sum())")
+    empty_rows_not_counted = edit("else len(losses) => else int(mask.any(dim=1).sum())")
     """responses without a token are left out: they count, with a loss of 0"""
-    window_ignored = edit("if total is None:", "if True:")
+    window_ignored = edit("if total is None: => if True:")
     """total is not used here: a microbatch is then divided by its own count, and short ones weigh too much"""
-    constant_ignored = edit("(total * constant if constant is not None else total)", "total")
+    constant_ignored = edit("(total * constant if constant is not None else total) => total")
     """the constant is never used"""
-    constant_alone = edit("total * constant if", "constant if")
+    constant_alone = edit("total * constant if => constant if")
     """divided by the constant alone, not by the number of responses times the constant"""
-    sum_returned = edit("losses.sum() / (total * constant if constant is not None else total)", "losses.sum()")
+    sum_returned = edit("losses.sum() / (total * constant if constant is not None else total) => losses.sum()")
     """the sum: nothing is divided"""
-    mask_multiplied = edit("losses.masked_fill(~mask, 0.0)", "losses * mask", read=WRONG)
+    mask_multiplied = edit("losses.masked_fill(~mask, 0.0) => losses * mask", read=WRONG)
     """the mask is multiplied in: 0 * NaN is NaN"""
-    nothing_is_masked = edit("losses.masked_fill(~mask, 0.0)", "losses * 1")
+    nothing_is_masked = edit("losses.masked_fill(~mask, 0.0) => losses * 1")
     """what stands under the mask is summed as well"""
 
 
 class SequenceRatio(Wrong, of="sequence_ratio"):
-    divided_by_the_width = edit("mask.sum(dim=1)", "mask.shape[1]")
+    divided_by_the_width = edit("mask.sum(dim=1) => mask.shape[1]")
     """divided by the width of the batch: the mean is over the response's own tokens"""
-    always_the_mean = edit("if per_token else log_ratio", "")
+    always_the_mean = edit("if per_token else log_ratio => ")
     """the flag is ignored: with per_token=False the log-ratios are summed"""
-    sequence_flag_inverted = edit("if per_token", "if not per_token")
+    sequence_flag_inverted = edit("if per_token => if not per_token")
     """the flag is inverted"""
     mean_of_the_ratios = edit(
-        "(log_ratio / mask.sum(dim=1) if per_token else log_ratio).exp()",
+        "(log_ratio / mask.sum(dim=1) if per_token else log_ratio).exp() => "
         "(log_ratio / mask.sum(dim=1)).exp() if not per_token else "
-        "((log_probs - old_log_probs).exp().masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1))",
+        "((log_probs - old_log_probs).exp().masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1))"
     )
     """the mean of the token ratios: take the mean of their logarithms, then exp"""
-    sequence_ratio_inverted = edit("(log_probs - old_log_probs.detach())", "(old_log_probs.detach() - log_probs)")
+    sequence_ratio_inverted = edit("(log_probs - old_log_probs.detach()) => (old_log_probs.detach() - log_probs)")
     """the ratio is inverted: it is new / old"""
-    sequence_exp_forgotten = edit(".exp()", "")
+    sequence_exp_forgotten = edit(".exp() => ")
     """the logarithm of the ratio"""
-    sequence_masked_too_late = edit(".masked_fill(~mask, 0.0).sum(dim=1)", ".sum(dim=1)")
+    sequence_masked_too_late = edit(".masked_fill(~mask, 0.0).sum(dim=1) => .sum(dim=1)")
     """padding enters the sum"""
-    sequence_old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    sequence_old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
     """the sampling policy receives a gradient"""
 
 
 class KlTokenLosses(Wrong, of="kl_token_losses"):
-    ratio_left_out = edit("log_ratio.exp() * (", "1.0 * (")
+    ratio_left_out = edit("log_ratio.exp() * ( => 1.0 * (")
     """the ratio is left out: this is k3 alone, whose gradient is that of another divergence"""
-    ratio_is_data = edit("log_ratio.exp() *", "log_ratio.detach().exp() *")
+    ratio_is_data = edit("log_ratio.exp() * => log_ratio.detach().exp() *")
     """the ratio is detached: the gradient flows through both factors"""
-    k1_in_place_of_k3 = edit("(to_reference.expm1() - to_reference)", "(-to_reference)")
+    k1_in_place_of_k3 = edit("(to_reference.expm1() - to_reference) => (-to_reference)")
     """k1 in place of k3: negative for half of the tokens"""
-    ratio_of_k3_inverted = edit("(to_reference.expm1() - to_reference)", "((-to_reference).expm1() + to_reference)")
+    ratio_of_k3_inverted = edit("(to_reference.expm1() - to_reference) => ((-to_reference).expm1() + to_reference)")
     """k3 with the inverted ratio: it is reference / policy"""
-    one_forgotten = edit("to_reference.expm1()", "to_reference.exp()")
+    one_forgotten = edit("to_reference.expm1() => to_reference.exp()")
     """the 1 is missing: policy and reference that agree must cost 0"""
-    kl_ratio_inverted = edit("log_ratio.exp()", "(-log_ratio).exp()")
+    kl_ratio_inverted = edit("log_ratio.exp() => (-log_ratio).exp()")
     """the ratio to the sampling policy is inverted: it is new / old"""
-    exp_minus_one = edit("to_reference.expm1()", "to_reference.exp() - 1")
+    exp_minus_one = edit("to_reference.expm1() => to_reference.exp() - 1")
     """exp(x) - 1 in float32 rounds away a small difference: torch.expm1 keeps it"""
-    reference_not_detached = edit("ref_log_probs.detach()", "ref_log_probs", read=WRONG)
+    reference_not_detached = edit("ref_log_probs.detach() => ref_log_probs", read=WRONG)
     """the reference receives a gradient"""
-    kl_old_log_probs_not_detached = edit("old_log_probs.detach()", "old_log_probs", read=WRONG)
+    kl_old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
     """the sampling policy receives a gradient"""
     kl_masked_too_late = edit(
-        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0)",
-        "(log_probs - old_log_probs.detach())",
-        "return log_ratio.exp() * (to_reference.expm1() - to_reference)",
+        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0) => (log_probs - old_log_probs.detach())",
+        "return log_ratio.exp() * (to_reference.expm1() - to_reference) => "
         "return (log_ratio.exp() * (to_reference.expm1() - to_reference)).masked_fill(~mask, 0.0)",
         read=WRONG,
     )
@@ -217,124 +211,126 @@ class KlTokenLosses(Wrong, of="kl_token_losses"):
 
 
 class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
-    never_capped = edit(".clamp(max=cap)", "")
+    never_capped = edit(".clamp(max=cap) => ")
     """nothing is cut off: one token that the sampler held for impossible outweighs all others"""
-    raised_to_a_floor = edit(".clamp(max=cap)", ".clamp(min=1 / cap, max=cap)")
+    raised_to_a_floor = edit(".clamp(max=cap) => .clamp(min=1 / cap, max=cap)")
     """small weights are raised to 1 / cap: only the large ones are cut"""
-    inverted = edit("(log_probs - sampler_log_probs)", "(sampler_log_probs - log_probs)")
+    inverted = edit("(log_probs - sampler_log_probs) => (sampler_log_probs - log_probs)")
     """the weight is inverted: trainer over sampler"""
-    cap_of_the_logarithm = edit(".exp().clamp(max=cap)", ".clamp(max=cap).exp()")
+    cap_of_the_logarithm = edit(".exp().clamp(max=cap) => .clamp(max=cap).exp()")
     """the logarithm is cut at the cap: the weight itself is"""
-    set_to_0_above_the_cap = edit("log_weight.exp()", "(log_weight.exp() * (log_weight.exp() <= cap))")
+    set_to_0_above_the_cap = edit("log_weight.exp() => (log_weight.exp() * (log_weight.exp() <= cap))")
     """tokens above the cap are dropped (as IcePop does): here they keep the weight cap"""
-    padding_weighs_1 = edit(".clamp(max=cap).masked_fill(~mask, 0.0)", ".clamp(max=cap)")
+    padding_weighs_1 = edit(".clamp(max=cap).masked_fill(~mask, 0.0) => .clamp(max=cap)")
     """padding has the weight 1: it is 0 there"""
-    gradient_through_the_weights = edit(".detach()", "", read=WRONG)
+    gradient_through_the_weights = edit(".detach() => ", read=WRONG)
     """a gradient flows through the weights: they are data"""
     scaled_to_mean_1 = edit(
-        "log_weight.exp()", "(log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()"
+        "log_weight.exp() => (log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()"
     )
     """divided by their mean: that undoes the correction of a batch that is all off by one factor"""
 
 
 class DpoLoss(Wrong, of="dpo_loss"):
     reference_left_out = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())", "chosen - rejected"
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => chosen - rejected"
     )
     """the reference is left out: then a response that was rare before counts against itself"""
     pair_swapped = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
-        "(rejected - ref_rejected.detach()) - (chosen - ref_chosen.detach())",
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
+        "(rejected - ref_rejected.detach()) - (chosen - ref_chosen.detach())"
     )
     """chosen and rejected are swapped: the worse response is made more likely"""
-    reference_added = edit("(rejected - ref_rejected.detach())", "(rejected + ref_rejected.detach())")
+    reference_added = edit("(rejected - ref_rejected.detach()) => (rejected + ref_rejected.detach())")
     """one of the two references is added: both are subtracted from their own response"""
     probabilities_subtracted = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
-        "(chosen.exp() - ref_chosen.detach().exp()) - (rejected.exp() - ref_rejected.detach().exp())",
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
+        "(chosen.exp() - ref_chosen.detach().exp()) - (rejected.exp() - ref_rejected.detach().exp())"
     )
     """probabilities are subtracted: the score of a response is a logarithm, so log-probabilities are"""
     ratios_not_their_logarithms = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
-        "(chosen - ref_chosen.detach()).exp() - (rejected - ref_rejected.detach()).exp()",
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
+        "(chosen - ref_chosen.detach()).exp() - (rejected - ref_rejected.detach()).exp()"
     )
     """the ratio of two probabilities: the score is its logarithm, so nothing is to be exponentiated"""
     logarithm_taken_twice = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach())",
-        "torch.log(chosen / ref_chosen.detach()) - torch.log(rejected / ref_rejected.detach())",
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
+        "torch.log(chosen / ref_chosen.detach()) - torch.log(rejected / ref_rejected.detach())"
     )
     """the logarithm of what are log-probabilities already: subtract them"""
-    beta_outside = edit("-logsigmoid(beta * margin).mean()", "-beta * logsigmoid(margin).mean()")
+    beta_outside = edit("-logsigmoid(beta * margin).mean() => -beta * logsigmoid(margin).mean()")
     """beta stands outside of the logarithm: it scales the margin"""
-    beta_divides = edit("beta * margin", "margin / beta")
+    beta_divides = edit("beta * margin => margin / beta")
     """divided by beta: it multiplies the margin"""
     beta_on_the_chosen_alone = edit(
-        "(chosen - ref_chosen.detach())", "beta * (chosen - ref_chosen.detach())", "beta * margin", "margin"
+        "(chosen - ref_chosen.detach()) => beta * (chosen - ref_chosen.detach())", "beta * margin => margin"
     )
     """beta multiplies the chosen side alone: it scales the whole margin"""
-    summed = edit(".mean()", ".sum()")
+    summed = edit(".mean() => .sum()")
     """summed over the pairs: their mean is asked for"""
-    sign_forgotten = edit("-logsigmoid", "logsigmoid")
+    sign_forgotten = edit("-logsigmoid => logsigmoid")
     """the sign is missing: a loss is minimized"""
-    log_of_the_sigmoid = edit("logsigmoid(beta * margin)", "torch.log(torch.sigmoid(beta * margin))")
+    log_of_the_sigmoid = edit("logsigmoid(beta * margin) => torch.log(torch.sigmoid(beta * margin))")
     """log(sigmoid(x)) is -inf for large negative margins: logsigmoid is exact"""
-    margin_of_the_means = edit("logsigmoid(beta * margin).mean()", "logsigmoid(beta * margin.mean())")
+    margin_of_the_means = edit("logsigmoid(beta * margin).mean() => logsigmoid(beta * margin.mean())")
     """averaged before the logarithm: each pair has a loss of its own"""
     dpo_reference_not_detached = edit(
-        "ref_chosen.detach()", "ref_chosen", "ref_rejected.detach()", "ref_rejected", read=WRONG
+        "ref_chosen.detach() => ref_chosen", "ref_rejected.detach() => ref_rejected", read=WRONG
     )
     """the reference receives a gradient"""
 
 
 class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
     maximum_of_all = edit(
-        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)", "ordered[:, -1]"
+        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1) => ordered[:, -1]"
     )
     """the best of all N, whatever n is"""
     first_n_only = edit(
-        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)",
-        "scores.detach()[:, :n].amax(dim=1)",
+        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1) => "
+        "scores.detach()[:, :n].amax(dim=1)"
     )
     """the best of the first n: one choice among many, with more noise"""
-    worst_of_n = edit(".sort(dim=1).values", ".sort(dim=1, descending=True).values")
+    worst_of_n = edit(".sort(dim=1).values => .sort(dim=1, descending=True).values")
     """sorted downwards: this is the mean of the worst of n"""
-    never_sorted = edit(".sort(dim=1).values", "")
+    never_sorted = edit(".sort(dim=1).values => ")
     """not sorted: the shares belong to ranks"""
     n_th_score = edit(
-        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1)", "ordered[:, n - 1]"
+        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1) => ordered[:, n - 1]"
     )
     """the n-th score in order"""
-    off_by_one = edit("math.comb(i, n - 1)", "math.comb(i + 1, n)")
+    off_by_one = edit("math.comb(i, n - 1) => math.comb(i + 1, n)")
     """C(i, n) counts the choices in which none is above: the i-th is the best of C(i - 1, n - 1)"""
-    with_replacement = edit("math.comb(i, n - 1) / choices", "((i + 1) / count) ** n - (i / count) ** n")
+    with_replacement = edit("math.comb(i, n - 1) / choices => ((i + 1) / count) ** n - (i / count) ** n")
     """drawn with replacement: a choice of n holds each response once"""
     factorials_in_floats = edit(
-        "shares = [math.comb(i, n - 1) / choices for i in range(count)]  # Python divides whole numbers of any size",
-        "shares = [float(torch.exp(torch.lgamma(torch.tensor(i + 1.0)) - torch.lgamma(torch.tensor(float(n))) "
-        "- torch.lgamma(torch.tensor(i - n + 2.0)))) / choices if i >= n - 1 else 0.0 for i in range(count)]",
+        "shares = [math.comb(i, "
+        "n - 1) / choices for i in range(count)]  # Python divides whole numbers of any size => "
+        "shares = [float(torch.exp(torch.lgamma(torch.tensor(i + "
+        "1.0)) - torch.lgamma(torch.tensor(float(n))) - torch.lgamma(torch.tensor(i - n + 2.0)))) / choices if "
+        "i >= n - 1 else 0.0 for i in range(count)]"
     )
     """computed in float32: digits are lost, and large counts overflow"""
 
 
 class BestOfNKl(Wrong, of="best_of_n_kl"):
-    the_bound = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum()))", "math.log(n) - (n - 1) / n")
+    the_bound = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum())) => math.log(n) - (n - 1) / n")
     """the formula of the papers: an upper bound, far above the truth where few responses are possible"""
-    log_n = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum()))", "math.log(n)")
+    log_n = edit("max(0.0, float(torch.special.xlogy(best, best / chances).sum())) => math.log(n)")
     """log n: the KL if the best of n were one response of probability 1 / n"""
     direction_reversed = edit(
-        "torch.special.xlogy(best, best / chances)", "torch.special.xlogy(chances, chances / best)"
+        "torch.special.xlogy(best, best / chances) => torch.special.xlogy(chances, chances / best)"
     )
     """KL(policy || best of n): the mean is over what the best of n gives"""
     best_first = edit(
-        "chances = probabilities[probabilities > 0].double()",
-        "chances = probabilities[probabilities > 0].double().flip(0)",
+        "chances = probabilities[probabilities > 0].double() => "
+        "chances = probabilities[probabilities > 0].double().flip(0)"
     )
     """ordered from the best to the worst: this is the worst of n"""
     share_of_those_below = edit(
-        "best = up_to - torch.cat([up_to.new_zeros(1), up_to[:-1]])", "best = up_to / up_to.sum()"
+        "best = up_to - torch.cat([up_to.new_zeros(1), up_to[:-1]]) => best = up_to / up_to.sum()"
     )
     """the probability that all n are at most this good: subtract that of all n being worse"""
-    nan_at_probability_0 = edit("probabilities[probabilities > 0].double()", "probabilities.double()")
+    nan_at_probability_0 = edit("probabilities[probabilities > 0].double() => probabilities.double()")
     """0 / 0 at a response that never comes: leave it out"""
-    n_draws_multiplied = edit(".pow(n)", "", "best = up_to", "best = n * up_to", "up_to[:-1]]", "up_to[:-1]]) * (n - 1")
+    n_draws_multiplied = edit(".pow(n) => ", "best = up_to => best = n * up_to", "up_to[:-1]] => up_to[:-1]]) * (n - 1")
     """the probabilities of n draws are added: powers are due, since all n must be at most this good"""

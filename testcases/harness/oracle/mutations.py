@@ -47,9 +47,16 @@ class Change:
 
 
 def edit(*texts: str, why: str = "", read: str | None = None) -> Any:
-    """Old text, new text; again old, new; and so on. The docstring below it says why (`why`, where one reason holds for
-    several); `read` only where the exercise's own heading does not say it."""
-    return Change(why, read, replaced=tuple(zip(texts[::2], texts[1::2], strict=True)))
+    """Each text is `old => new`. The string below says why (`why`, where one reason holds for several); `read` only
+    where the exercise's own heading does not say it.
+
+    Raises:
+        ValueError: a text has no arrow.
+    """
+    pairs = [text.partition(" => ") for text in texts]
+    if not all(arrow for _, arrow, _ in pairs):
+        raise ValueError(f"expected `old => new` in each text, got {texts}")
+    return Change(why, read, replaced=tuple((old, new) for old, _, new in pairs))
 
 
 def first(text: str, *, why: str = "", read: str | None = None) -> Any:
@@ -102,7 +109,7 @@ class Wrong(_Bank):
     """The mistakes in one exercise.
 
     class TdErrors(Wrong, of="td_errors"):
-        dones_ignored = edit(".masked_fill(dones.bool(), 0.0)", "")
+        dones_ignored = edit(".masked_fill(dones.bool(), 0.0) => ")
         \"""nothing is removed at a done: ...\"""
     """
 
