@@ -1,4 +1,4 @@
-"""The figures of lesson 5: a promise and what came of it, the clipped objective and value loss, runs without the clip.
+"""The figures of lesson 5: a promise and what came of it, the clipped objective, the clipped value loss.
 
 `python -m book.figures.lesson05_ppo_loss` measures the promise again, as notebook 5 does.
 """
@@ -125,48 +125,7 @@ def value_loss() -> tuple[Figure, str]:
     return figure, alt
 
 
-def train(clip_epsilon: float, rounds: int, seed: int) -> list[float]:
-    """The practice of the text: expected worth of a token after each round."""
-    worth = torch.randn(50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    draw, logits, history = torch.Generator().manual_seed(seed), torch.zeros(50, dtype=torch.float64), []
-    for _ in range(rounds):
-        old = logits.log_softmax(0)
-        history.append((old.exp() @ worth).item())
-        tokens = torch.multinomial(old.exp(), 64, replacement=True, generator=draw)
-        scores = worth[tokens] + 3 * torch.randn(64, generator=draw, dtype=torch.float64)
-        for _ in range(20):
-            logits.requires_grad_()
-            log_probs = logits.log_softmax(0)[tokens]
-            loss = compute_ppo_loss(log_probs, old[tokens], scores - scores.mean(), clip_epsilon)
-            (slope,) = torch.autograd.grad(loss, logits)
-            logits = (logits - slope).detach()
-    return [*history, (logits.softmax(0) @ worth).item()]
-
-
-def with_and_without_clip() -> tuple[Figure, str]:
-    figure, panels = canvas(2.6, 2, sharey=True)
-    for axes, clip_epsilon, name in zip(panels, (1e9, 0.2), ("unclipped", "clip_epsilon = 0.2"), strict=True):
-        for seed, style in zip((1, 2, 3), ("-", "--", ":"), strict=True):
-            history = train(clip_epsilon, 60, seed)
-            axes.plot(history, style, label=f"run {seed}")
-        axes.axhline(2.83, color=RULE, lw=0.8)
-        axes.set(xlabel="batch of 64 tokens, 20 steps each", title=name)
-    panels[0].set(ylabel="expected worth of a token", ylim=(-0.3, 3.2))
-    panels[0].text(60, 2.9, "best token", ha="right", color=INK)
-    panels[1].legend(loc="lower right")
-    alt = (
-        "Expected worth of a token over 60 batches, three runs each. Unclipped, the runs jump in the first batches and "
-        "stay at 0.18, 2.83 and 1.49. With clip_epsilon 0.2 all three rise to about 2.8, that of the best token."
-    )
-    return figure, alt
-
-
-FIGURES = {
-    "promise-and-delivery": promise_and_delivery,
-    "six-cases": six_cases,
-    "value-loss": value_loss,
-    "with-and-without-clip": with_and_without_clip,
-}
+FIGURES = {"promise-and-delivery": promise_and_delivery, "six-cases": six_cases, "value-loss": value_loss}
 
 if __name__ == "__main__":
     measure()
