@@ -26,15 +26,14 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_C
 from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog.lessons import TUTORIAL  # noqa: E402
 
-from .intake.archives import printable  # noqa: E402
 from .intake.exports import HandIn, find_outside, told  # noqa: E402
 from .intake.selection import course_files  # noqa: E402
 from .intake.submissions import from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .marking.secret import kept_in, new, secret_of  # noqa: E402
-from .marking.store import has_grader_error  # noqa: E402
 from .sandbox.limits import Limits  # noqa: E402
-from .status import NOT_SANDBOXED  # noqa: E402
+from .status import GRADER, NOT_SANDBOXED  # noqa: E402
+from .text import clean  # noqa: E402
 
 if TYPE_CHECKING:
     from .marking.batch import Batch
@@ -165,7 +164,7 @@ def _class(folder: Path, out: Path, batch: Batch, known: People) -> int:
     for problem in found.problems:
         print(problem)
     print(f"{len(hand_ins)} in {out / 'marks.csv'}; the class: {out / 'report' / 'index.html'}")
-    failed = [mark for mark in found.marks if mark.sheet and mark.sheet.status == "grader-error" and mark.score is None]
+    failed = [mark for mark in found.marks if mark.sheet and mark.sheet.status == GRADER and mark.score is None]
     return int(bool(found.problems or failed))
 
 
@@ -187,7 +186,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
         part = f"{len(files)} files in {one.folder}" if one.status == "graded" else f"{one.status}: {one.notes[-1]}"
         said = [part, *(doubt.kind for doubt in one.doubts), *([f"whose? {why}"] if why else [])]
         name = person.name if person and person.row else ""
-        print(printable(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}")[:200])
+        print(clean(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}"))
     formats = ", ".join(f"{count} {name}" for name, count in Counter(one.system for one in found).most_common())
     graded = sum(one.status == "graded" for one in found)
     print(f"{len(found)} found ({formats or 'none'}), {graded} to grade, {len(found) - graded} not to be graded")
@@ -200,7 +199,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
 
 def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     from .marking.batch import grade_one
-    from .reports.sheets import number, sheet_of
+    from .reports.sheets import sheet_of
 
     result = grade_one(from_folder(TUTORIAL, "tutorial"), batch)
     sheet = sheet_of(result, "tutorial", batch.assignment)
@@ -209,15 +208,14 @@ def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     for lesson in sheet.lessons:
         print(lesson.name)
         for one in lesson.exercises:
-            score = f"{number(one.points.score)}/{number(one.points.most)}"
-            print(f"  {one.name:32} {score:>9}  {one.status:14}{' '.join(one.causes[:1])}".rstrip())
-    print(f"{number(sheet.all_points.score)} of {number(sheet.all_points.most)} points")
+            print(f"  {one.name:32} {one.points!s:>9}  {one.status:14}{' '.join(one.causes[:1])}".rstrip())
+    print(f"{sheet.all_points} points")
     for note in sheet.notes:
         print(note)
     if options.out:
         Path(options.out).mkdir(mode=0o700, parents=True, exist_ok=True)
         (Path(options.out) / "tutorial.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    return int(has_grader_error(result))
+    return int(sheet.status == GRADER)
 
 
 def _default_jobs() -> int:

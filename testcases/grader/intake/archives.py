@@ -10,10 +10,13 @@ import stat
 import tarfile
 import zipfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO
+
+Reader = Callable[[], bytes]
+"""Gives the bytes of a file, or raises Unreadable."""
 
 MAX_FILE = 1_000_000
 MAX_LISTED = 100_000
@@ -22,9 +25,8 @@ MAX_DEPTH = 10
 MAX_ARCHIVE = 100_000_000
 MAX_UNPACKED = 200_000_000
 """Bytes of a tar, junk apart."""
-MAX_JUNK = 8 * 2**30
-MAX_INNER, MAX_NESTED = 20, 2
-"""Archives inside of others: how many, and how deep."""
+MAX_INNER = 20
+"""Archives inside of others, however deep."""
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 PACKED = (".rar", ".7z", ".zipx", ".zst", ".lzh", ".dmg")
 """What nothing here can open."""
@@ -33,6 +35,7 @@ JUNK = re.compile(
     r"|\.(mypy|pytest|ruff)_cache|\.ipynb_checkpoints|\.idea|\.vscode|\.DS_Store|\._[^/]*)(/|$)"
 )
 """What is no work of a student, however much of it there is: it counts against no limit."""
+KINDS = {stat.S_IFREG: "a file", stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder"}
 
 
 class Unreadable(Exception):
@@ -43,14 +46,13 @@ class Tree:
     """All files of a submission, those in archives under the archive's name as if it were a folder.
 
     Attributes:
-        readers: name, with "/" between folders -> what gives its bytes, or raises Unreadable.
+        readers: name, with "/" between folders -> what gives its bytes.
         notes: what was left out, and why.
     """
 
     def __init__(self) -> None:
-        self.readers: dict[str, Callable[[], bytes]] = {}
+        self.readers: dict[str, Reader] = {}
         self.notes: list[str] = []
-        self._kept = 0
 
     def read(self, name: str) -> bytes:
         return self.readers[name]()
@@ -70,12 +72,11 @@ class Tree:
                 self.notes.append(f"{above or 'the folder'} cannot be read: {error.strerror}")
                 continue
             for entry in entries:
-                name = above + entry.name
-                kind = entry.stat(follow_symlinks=False).st_mode
+                name, mode = above + entry.name, entry.stat(follow_symlinks=False).st_mode
                 if JUNK.search(name):
                     continue
-                if not stat.S_ISDIR(kind):
-                    problem = "" if stat.S_ISREG(kind) else kind_of(kind)
+                if not stat.S_ISDIR(mode):
+                    problem = "" if stat.S_ISREG(mode) else kind_of(mode)
                     if not self._put(name, partial(read_file, Path(entry.path), limit_of(name)), problem):
                         return
                 elif depth < MAX_DEPTH:
@@ -86,7 +87,9 @@ class Tree:
     def add_archive(self, name: str, file: IO[bytes], prefix: str = "") -> None:
         """Raises Unreadable: it is broken."""
         try:
-            (self._add_zip if name.lower().endswith(".zip") else self._add_tar)(file, prefix)
+            for inner, reader, problem in (_in_zip if name.lower().endswith(".zip") else _in_tar)(file):
+                if not self._put(prefix + inner, reader, problem):
+                    return
         except Unreadable:
             raise
         except Exception as error:
@@ -95,80 +98,57 @@ class Tree:
     def open_inner(self) -> None:
         """Archives inside, and those inside of them."""
         opened: set[str] = set()
-        for _ in range(MAX_NESTED):
-            for name in sorted(name for name in self.readers if is_archive(name) and name not in opened):
-                opened.add(name)
-                if len(opened) > MAX_INNER:
-                    self.notes.append(f"more than {MAX_INNER} archives inside: the rest was not read")
+        while inner := sorted(name for name in self.readers if is_archive(name) and name not in opened):
+            for name in inner:
+                if len(opened) == MAX_INNER:
+                    self.notes.append(f"more than {MAX_INNER} archives inside, such as {name}: the rest was not read")
                     return
+                opened.add(name)
                 try:
                     self.add_archive(name, io.BytesIO(self.read(name)), f"{name}/")
                 except Unreadable as error:
                     self.notes.append(f"{name}: {error}")
-        if deeper := [name for name in self.readers if is_archive(name) and name not in opened]:
-            self.notes.append(f"archives deeper than {MAX_NESTED}, such as {deeper[0]}: not read")
 
-    def _put(self, name: str, reader: Callable[[], bytes], problem: str = "") -> bool:
+    def _put(self, name: str, reader: Reader, problem: str) -> bool:
         """Keep one file, or say why not; False where there are too many."""
         if len(self.readers) >= MAX_LISTED:
             self.notes.append(f"more than {MAX_LISTED:,} files: the rest was not read")
             return False
         if problem:
             self.notes.append(f"{name} is {problem}: not read")
-        else:
-            if name in self.readers:
-                self.notes.append(f"{name} is in it more than once: the last one was read")
-            self.readers[name] = reader
+            return True
+        if name in self.readers:
+            self.notes.append(f"{name} is in it more than once: the last one was read")
+        self.readers[name] = reader
         return True
 
-    def _add_zip(self, file: IO[bytes], prefix: str) -> None:
-        archive = zipfile.ZipFile(file)
-        for info in archive.infolist():
-            name = info.filename.replace("\\", "/").removeprefix("./")
-            kind = info.external_attr >> 16
-            if info.is_dir() or JUNK.search(name):
+
+def _in_zip(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
+    """Name, reader and problem of each file."""
+    archive = zipfile.ZipFile(file)
+    for info in archive.infolist():
+        name, mode = info.filename.replace("\\", "/").removeprefix("./"), info.external_attr >> 16
+        if not info.is_dir() and not JUNK.search(name):
+            is_file = stat.S_IFMT(mode) in (0, stat.S_IFREG)
+            yield name, partial(_member, archive, info), path_problem(info.filename) if is_file else kind_of(mode)
+
+
+def _in_tar(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
+    """The same. It is read as a stream, once; a member's size is known before its bytes are unpacked."""
+    left = MAX_UNPACKED
+    with tarfile.open(fileobj=file, mode="r|*") as archive:
+        for member in archive:
+            name, problem, data = member.name.removeprefix("./"), path_problem(member.name), b""
+            if member.isdir() or JUNK.search(name):
                 continue
-            problem = path_problem(info.filename)
-            if stat.S_IFMT(kind) not in (0, stat.S_IFREG):
-                problem = kind_of(kind)
-            if not self._put(prefix + name, partial(_member, archive, info), problem):
-                return
-
-    def _add_tar(self, file: IO[bytes], prefix: str) -> None:
-        """Read as a stream, once. A member's size is known before its bytes are unpacked."""
-        left, junk = MAX_UNPACKED, MAX_JUNK
-        with tarfile.open(fileobj=file, mode="r|*") as archive:
-            for member in archive:
-                name = member.name.removeprefix("./")
-                if JUNK.search(name):
-                    junk -= member.size
-                else:
-                    left -= member.size
-                if min(left, junk) < 0:
-                    raise Unreadable(f"unpacks to more than {MAX_UNPACKED:,} bytes")
-                if member.isdir() or JUNK.search(name):
-                    continue
-                problem, data = path_problem(member.name), b""
-                if not member.isreg():
-                    problem = "a link" if member.islnk() or member.issym() else "a device"
-                elif not problem and name.endswith((".py", *ARCHIVES)):
-                    data = self._content(archive, member)
-                if not self._put(prefix + name, partial(_bounded_bytes, data, limit_of(name)), problem):
-                    return
-
-    def _content(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-        content = archive.extractfile(member)
-        data = content.read(limit_of(member.name) + 1) if content else b""
-        self._kept += len(data)
-        if self._kept > MAX_ARCHIVE:
-            raise Unreadable("it holds too much")
-        return data
-
-
-def printable(text: str) -> str:
-    """In one line, without control characters and half characters."""
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+            left -= member.size
+            if left < 0:
+                raise Unreadable(f"unpacks to more than {MAX_UNPACKED:,} bytes")
+            if not member.isreg():
+                problem = "a link" if member.islnk() or member.issym() else "a device"
+            elif name.endswith((".py", *ARCHIVES)) and (content := archive.extractfile(member)):
+                data = content.read(limit_of(name) + 1)
+            yield name, partial(_bounded, data, limit_of(name)), problem
 
 
 def is_archive(name: str) -> bool:
@@ -208,10 +188,10 @@ def open_file(path: Path) -> IO[bytes]:
 def read_file(path: Path, limit: int) -> bytes:
     """Raises Unreadable: it is not a regular file now, or too large."""
     with open_file(path) as file:
-        return _bounded_bytes(file.read(limit + 1), limit)
+        return _bounded(file.read(limit + 1), limit)
 
 
-def _bounded_bytes(data: bytes, limit: int) -> bytes:
+def _bounded(data: bytes, limit: int) -> bytes:
     if len(data) > limit:
         raise Unreadable(f"larger than {limit:,} bytes: not read")
     return data
@@ -226,7 +206,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
             data = file.read(limit + 1)
     except Exception as error:
         raise Unreadable(f"damaged: {type(error).__name__}") from None
-    return _bounded_bytes(data, limit)
+    return _bounded(data, limit)
 
 
 def path_problem(name: str) -> str:
@@ -236,13 +216,4 @@ def path_problem(name: str) -> str:
 
 
 def kind_of(mode: int) -> str:
-    kinds = {
-        stat.S_IFREG: "another file",
-        stat.S_IFLNK: "a link",
-        stat.S_IFIFO: "a pipe",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-        stat.S_IFDIR: "a folder",
-    }
-    return kinds.get(stat.S_IFMT(mode), "no regular file")
+    return KINDS.get(stat.S_IFMT(mode), "a device")

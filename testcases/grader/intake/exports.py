@@ -14,10 +14,11 @@ from typing import Any
 
 from testcases.harness.catalog.lessons import lesson_names
 
-from .archives import Unreadable, is_archive, printable, read_file, stem_of
+from ..text import clean
+from .archives import Unreadable, is_archive, read_file, stem_of
 
 CANVAS = re.compile(
-    r"(?P<name>[^\s!-/:-@\[-^`{-~]+?)_(?P<late>LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_"
+    r"(?P<name>[^\s!-/:-@\[-^`{-~]+?)_(LATE_)?(?P<id>\d+|(?:(?<=^anon_)|(?<=^anon_LATE_))\w{5})_"
     r"((?P<number>\d+)_(?P<file>.+)|(?P<typed>(text|link)\.html))"
 )
 """Graded anonymously, everybody is called "anon", and has five letters or digits. A typed text has no number. A name
@@ -51,10 +52,13 @@ class HandIn:
     """What the platform knows the person by, the surest first."""
     system: str = "folder"
     """Whose layout it is, such as "Canvas"."""
-    late: bool = False
-    """As the platform says."""
     older: list[str] = field(default_factory=list)
     """Files of earlier attempts."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the export says of it, which is in its result and no part of the mark."""
+        return {"system": self.system, "name": clean(self.name), "ids": [clean(one) for one in self.ids]}
 
 
 def find(folder: Path) -> list[HandIn]:
@@ -81,8 +85,7 @@ def find(folder: Path) -> list[HandIn]:
             hit = MOODLE.fullmatch(name) or (None if path.is_dir() else CANVAS.fullmatch(name))
             key = (hit.re, f"{hit['name']}_{hit['id']}") if hit else (None, name)
             groups.setdefault(key, []).append((path, hit))
-    found = [one for (_, name), parts in groups.items() for one in _hand_ins(name, parts, uploads)]
-    return _named(found)
+    return _named([one for (_, name), parts in groups.items() for one in _hand_ins(name, parts, uploads)])
 
 
 def find_outside(folder: Path, out: Path) -> list[HandIn]:
@@ -94,9 +97,9 @@ def find_outside(folder: Path, out: Path) -> list[HandIn]:
 
 def told(folder: Path, found: Sequence[HandIn]) -> str:
     """What is a submission here, in a sentence; with a second one where everything lies in one thing."""
-    beside = [name for name in sorted(os.listdir(folder)) if KEPT_BESIDE.fullmatch(name)]
-    but = f", but {', '.join(map(printable, beside))}: whoever handed such a file in has no row" if beside else ""
-    text = f"each thing in {printable(str(folder))} is a submission{but}"
+    beside = [clean(name) for name in sorted(os.listdir(folder)) if KEPT_BESIDE.fullmatch(name)]
+    but = f", but {', '.join(beside)}: whoever handed such a file in has no row" if beside else ""
+    text = f"each thing in {clean(folder)} is a submission{but}"
     if len(found) == 1:
         text += (
             f". There is only one, {found[0].student}, so if it holds the work of several people, unpack it and "
@@ -105,24 +108,27 @@ def told(folder: Path, found: Sequence[HandIn]) -> str:
     return text
 
 
-def _hand_ins(
-    name: str, parts: list[tuple[Path, re.Match[str] | None]], uploads: dict[str, list[dict[str, str]]]
-) -> Iterator[HandIn]:
-    hit = parts[0][1]
+def _hand_ins(name: str, parts: list[tuple[Path, Any]], uploads: dict[str, list[dict[str, str]]]) -> Iterator[HandIn]:
+    path, hit = parts[0]
     if hit and hit.re is CANVAS:
-        yield _of_canvas(name, [(path, one) for path, one in parts if one])
+        yield _of_canvas(name, parts)
     elif hit:
         person = "" if hit["name"].startswith("Participant") else hit["name"]
-        places = [(path, (one and one["file"]) or path.name) for path, one in parts]
+        places = [(path, one["file"] or path.name) for path, one in parts]
         yield HandIn(name, parts=places, name=person, ids=(f"Participant {hit['id']}",), system="Moodle")
+    elif authors := uploads.get(name):
+        for author in authors:
+            person, ids = author.get("name", ""), tuple(filter(None, (author.get("email"), author.get("sid"))))
+            student = name if len(authors) == 1 else f"{name} {person or ids[0]}"
+            notes = [f"handed in by {len(authors)} people together"] if len(authors) > 1 else []
+            yield HandIn(student, parts=[(path, name)], notes=notes, name=person, ids=ids, system="Gradescope")
     else:
-        (path, _), stem = parts[0], stem_of(name)
+        stem = stem_of(name)
         system = "folder" if path.is_dir() else "archive" if stem != name else "file"
-        one = HandIn(stem, parts=[(path, name)], system="GitHub" if (path / ".git").exists() else system)
-        yield from _of_gradescope(one, uploads[stem]) if uploads.get(stem) else [one]
+        yield HandIn(stem, parts=[(path, name)], system="GitHub" if (path / ".git").exists() else system)
 
 
-def _of_canvas(name: str, parts: list[tuple[Path, re.Match[str]]]) -> HandIn:
+def _of_canvas(name: str, parts: list[tuple[Path, Any]]) -> HandIn:
     """Of two attempts at one file the newest counts: Canvas counts both up in its name."""
     found = HandIn(name, system="Canvas", name=parts[0][1]["name"], ids=(parts[0][1]["id"],))
     newest: dict[str, Path] = {}
@@ -131,22 +137,12 @@ def _of_canvas(name: str, parts: list[tuple[Path, re.Match[str]]]) -> HandIn:
         found.older += [newest[file].name] if file in newest else []
         newest[file] = path
     found.parts = [(path, file) for file, path in sorted(newest.items())]
-    found.late = any(hit["late"] for _, hit in parts)
     return found
 
 
 def _attempt(hit: re.Match[str]) -> tuple[int, int]:
     version = CANVAS_VERSION.search(hit.string)
     return int(version[1]) if version else 0, int(hit["number"] or 0)
-
-
-def _of_gradescope(group: HandIn, authors: list[dict[str, str]]) -> Iterator[HandIn]:
-    """One for each of its authors."""
-    for author in authors:
-        name, ids = author.get("name", ""), tuple(filter(None, (author.get("email"), author.get("sid"))))
-        student = group.student if len(authors) == 1 else f"{group.student} {name or ids[0]}"
-        notes = [f"handed in by {len(authors)} people together"] if len(authors) > 1 else []
-        yield HandIn(student, parts=group.parts, notes=notes, name=name, ids=ids, system="Gradescope")
 
 
 def _uploads(metadata: Path) -> dict[str, list[dict[str, str]]]:
@@ -170,10 +166,10 @@ def _uploads(metadata: Path) -> dict[str, list[dict[str, str]]]:
 
 def _named(found: Sequence[HandIn]) -> list[HandIn]:
     """Give each a name of its own that can be printed, and a file name."""
-    shown = [printable(one.student)[:200] or "(no name)" for one in found]
+    shown = [clean(one.student) or "(no name)" for one in found]
     keys = [unicodedata.normalize("NFC", name.casefold().strip()) for name in shown]
     often = Counter(keys)
-    files: Counter[str] = Counter(_file_name(name).lower() for name in shown)
+    files = Counter(_file_name(name).lower() for name in shown)
     for one, name, key in zip(found, shown, keys, strict=True):
         mark = hashlib.sha256(os.fsencode("\0".join([one.student, one.parts[0][0].name]))).hexdigest()[:8]
         file = _file_name(name)

@@ -5,7 +5,6 @@ else files of its files' names. What nobody has worked on comes last, and the co
 nobody's work. Where there is another text of the same file, an instructor is told.
 """
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -50,34 +49,49 @@ class Chosen:
 
 @dataclass
 class _Root:
-    """A folder with the folder of a lesson in it, and of that lesson the files."""
+    """A place with files of one lesson.
+
+    Attributes:
+        folder: above the lesson's own, such as "ppo/tutorial"; empty at the top.
+        files: path below `tutorial/` -> name.
+        texts: path -> bytes, of those that can be read.
+    """
 
     folder: str
-    """Empty, or such as "ppo/tutorial"."""
     files: dict[str, str]
-    digests: dict[str, bytes] = field(default_factory=dict)
-    marked: bool = False
-    """Whether a file has the marks around a solution, which no stub has."""
-    untouched: bool = False
-    """Whether every exercise in it is as it was handed out."""
+    texts: dict[str, bytes]
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether every exercise in it is as it was handed out."""
+        with_exercises = [path for path in self.files if exercises_in(path)]
+        return bool(with_exercises) and all(
+            path in self.texts and is_untouched(path, self.texts[path]) for path in with_exercises
+        )
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a file has the marks around a solution, which no stub has."""
+        return any(line.strip() == REGION.encode() for data in self.texts.values() for line in data.splitlines())
 
     @property
     def is_tutorial(self) -> bool:
-        return self.folder.rpartition("/")[2].lower() == "tutorial"
+        return self.folder.rpartition("/")[2] == "tutorial"
 
     @property
-    def rank(self) -> tuple[bool, bool, int, bool, str]:
-        exact = self.folder.rpartition("/")[2] == "tutorial"
+    def rank(self) -> tuple[bool, bool, int, str]:
         depth = self.folder.count("/") + bool(self.folder) - self.is_tutorial
-        return self.untouched, not self.is_tutorial, depth, not exact, self.folder
+        return self.is_untouched, not self.is_tutorial, depth, self.folder
+
+    @property
+    def shown(self) -> str:
+        return self.folder or "the top folder"
 
 
 @cache
 def course_files() -> tuple[str, ...]:
     """The files that can be handed in, such as "lesson04_gae/gae.py"."""
-    found = []
-    for lesson in lesson_names():
-        found += [f"{lesson}/{path.name}" for path in sorted((SOLUTIONS / lesson).glob("*.py"))]
+    found = [f"{one}/{path.name}" for one in lesson_names() for path in sorted((SOLUTIONS / one).glob("*.py"))]
     return tuple(path for path in found if not path.endswith(("/__init__.py", "/__main__.py")))
 
 
@@ -90,33 +104,29 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
         lessons: those that are graded (default: all). Of the others, which they may import, no single file is looked
             for, and a second text is no doubt.
     """
-    chosen = Chosen()
-    roots = _roots(names, read)
+    chosen, roots = Chosen(), _roots(names, read)
+    every = [root for found in roots.values() for root in found]
     # Who hands in a copy of the course hands in its solutions, under whatever name: of those only tutorial/ counts.
-    is_course = any(root.is_tutorial for found in roots.values() for root in found)
+    is_course = any(root.is_tutorial for root in every)
     is_course |= any(not OF_COURSE.isdisjoint(name.lower().split("/")[:-1]) for name in names)
-    chosen.others = {name for found in roots.values() for root in found for name in root.files.values()}
+    chosen.others = {name for root in every for name in root.files.values()}
     for lesson in lesson_names():
-        is_asked = not lessons or lesson in lessons
-        found = [root for root in roots.get(lesson, ()) if not _is_given(root, is_course)]
-        found.sort(key=lambda root: root.rank)
-        best = found[0] if found else None
-        if is_asked and (not best or best.untouched):
+        own = sorted((one for one in roots.get(lesson, ()) if not _is_given(one, is_course)), key=lambda one: one.rank)
+        best, is_asked = own[0] if own else None, not lessons or lesson in lessons
+        if is_asked and (not best or best.is_untouched):
             loose = _loose(lesson, names, read, is_course, chosen)
-            if loose and not (best and loose.untouched):
+            if loose and not (best and loose.is_untouched):
                 best = loose
-                notes = (
-                    f"{name} is not in the folder of its lesson: graded as {path}" for path, name in best.files.items()
-                )
-                chosen.notes += notes
+                for path, name in best.files.items():
+                    chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
         if not best:
             continue
         chosen.files.update(best.files)
         chosen.folders.append(best.folder or ".")
-        for other in found if is_asked else ():
+        for other in own if is_asked else ():
             _compare(best, other, chosen)
-        if is_asked and best.untouched:
-            _compare_with_given(best, [root for root in roots.get(lesson, ()) if root not in found], chosen)
+        if is_asked and best.is_untouched:
+            _compare_with_given(best, [root for root in roots.get(lesson, ()) if root not in own], chosen)
     chosen.folders = list(dict.fromkeys(chosen.folders))
     chosen.others -= set(chosen.files.values())
     chosen.beside = _beside(names, chosen.files)
@@ -124,13 +134,12 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
 
 
 def _roots(names: Iterable[str], read: Read) -> dict[str, list[_Root]]:
-    """Lesson -> the folders in which its folder is."""
-    wanted = set(course_files())
+    """Lesson -> the places with its folder, what is near the top first."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for name in names:
         above, _, file = name.rpartition("/")
         folder, _, lesson = above.rpartition("/")
-        if f"{lesson}/{file}" in wanted:
+        if f"{lesson}/{file}" in course_files():
             found.setdefault((lesson, folder), {})[f"{lesson}/{file}"] = name
     roots: dict[str, list[_Root]] = {}
     for (lesson, folder), files in sorted(found.items(), key=lambda item: (item[0][1].count("/"), item[0])):
@@ -140,48 +149,35 @@ def _roots(names: Iterable[str], read: Read) -> dict[str, list[_Root]]:
 
 
 def _root(folder: str, files: dict[str, str], read: Read) -> _Root:
-    root, touched = _Root(folder, files), []
+    texts = {}
     for path, name in files.items():
         try:
-            data = read(name)
+            texts[path] = read(name)
         except Exception:  # It is read again when it is graded, and what is wrong with it is said there.
-            touched.append(True)
             continue
-        root.digests[path] = hashlib.sha256(data).digest()
-        root.marked |= any(line.strip() == REGION.encode() for line in data.splitlines())
-        if exercises_in(path):
-            touched.append(not is_untouched(path, data))
-    root.untouched = bool(touched) and not any(touched)
-    return root
+    return _Root(folder, files, texts)
 
 
 def _is_given(root: _Root, is_course: bool) -> bool:
     """Whether this is the course's solutions, known by their marks."""
     parts = root.folder.lower().split("/")
     is_solved = any(part.startswith("solution") for part in parts)
-    return root.marked and (is_solved or (is_course and not any("tutorial" in part for part in parts)))
+    return (is_solved or (is_course and not any("tutorial" in part for part in parts))) and root.is_marked
 
 
 def _compare(best: _Root, other: _Root, chosen: Chosen) -> None:
-    differing = [path for path, digest in other.digests.items() if best.digests.get(path, digest) != digest]
-    if other is not best and differing and not other.untouched:
-        text = (
-            f"graded {best.folder or 'the top folder'}; {other.folder or 'the top folder'} has another {differing[0]}"
-        )
-        chosen.doubts.append((SECOND, text))
+    differing = [path for path, data in other.texts.items() if best.texts.get(path, data) != data]
+    if differing and not other.is_untouched:
+        chosen.doubts.append((SECOND, f"graded {best.shown}; {other.shown} has another {differing[0]}"))
 
 
 def _compare_with_given(best: _Root, roots: Iterable[_Root], chosen: Chosen) -> None:
     """Somebody may have worked in solutions/, beside a tutorial/ that is as it was handed out."""
     for root in roots:
-        if root.marked:
-            ours = {path: hashlib.sha256((SOLUTIONS / path).read_bytes()).digest() for path in root.digests}
-            changed = [path for path, digest in root.digests.items() if digest != ours[path]]
-            if changed:
-                text = (
-                    f"nobody has worked on {best.folder or 'the top folder'}; {root.folder} has a changed {changed[0]}"
-                )
-                chosen.doubts.append((OTHER_FOLDER, text))
+        changed = [path for path, data in root.texts.items() if data != (SOLUTIONS / path).read_bytes()]
+        if changed:
+            text = f"nobody has worked on {best.shown}; {root.folder} has a changed {changed[0]}"
+            chosen.doubts.append((OTHER_FOLDER, text))
 
 
 @cache
@@ -201,37 +197,34 @@ def is_untouched(path: str, data: bytes) -> bool:
 
 
 def _loose(lesson: str, names: Iterable[str], read: Read, is_course: bool, chosen: Chosen) -> _Root | None:
-    """Single files, without the folder of their lesson: the nearest of each name."""
+    """Single files, without the folder of their lesson: the nearest of each name that somebody has worked on."""
     paths = {path.rpartition("/")[2]: path for path in course_files() if path.startswith(f"{lesson}/")}
-    found: list[tuple[str, _Root]] = []
+    found: list[_Root] = []
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         folder, _, file = name.rpartition("/")
-        path = paths.get(file, "")
-        if not path or name in chosen.others or not OF_COURSE.isdisjoint(folder.lower().split("/")):
-            continue
-        if sum(other.endswith(f"/{file}") for other in course_files()) > 1 and not _defines(name, read, path):
-            continue
-        root = _root(folder, {path: name}, read)
-        found += [] if _is_given(root, is_course) else [(path, root)]
+        if file in paths and name not in chosen.others and OF_COURSE.isdisjoint(folder.lower().split("/")):
+            root = _root(folder, {paths[file]: name}, read)
+            if _is_of_lesson(root, file) and not _is_given(root, is_course):
+                found.append(root)
     best: _Root | None = None
-    for path, root in sorted(found, key=lambda one: one[1].untouched):
-        if best and path in best.files:
+    for root in sorted(found, key=lambda one: one.is_untouched):
+        if best and best.files.keys() & root.files.keys():
             _compare(best, root, chosen)
-            continue
-        best = best or _Root(root.folder, {}, untouched=root.untouched)
-        best.files.update(root.files)
-        best.digests.update(root.digests)
+        elif best:
+            best.files.update(root.files)
+            best.texts.update(root.texts)
+        else:
+            best = root
     return best
 
 
-def _defines(name: str, read: Read, path: str) -> bool:
-    """Whether a file says that it has an exercise of this file of the course."""
-    heads = {exercise.partition(".")[0] for exercise in exercises_in(path)}
-    try:
-        text = text_of(read(name))
-    except Exception:  # What is wrong with it is said where it is graded.
-        return False
-    return any(re.search(rf"^(class|def) {head}\b", text, re.MULTILINE) for head in heads)
+def _is_of_lesson(root: _Root, file: str) -> bool:
+    """A file whose name two lessons have has to define an exercise of this one."""
+    if sum(path.endswith(f"/{file}") for path in course_files()) == 1:
+        return True
+    ((path, data),) = root.texts.items() or (("", b""),)
+    heads = {exercise.partition(".")[0] for exercise in exercises_in(path)} if path else set()
+    return any(re.search(rf"^(class|def) {head}\b", text_of(data), re.MULTILINE) for head in heads)
 
 
 def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:

@@ -17,8 +17,9 @@ from typing import Any
 from testcases.harness.catalog.encodings import strange_encoding
 
 from ..sandbox.guest import linux
-from ..status import CLOSED, ENCODING, NEAR, OLDER, SECOND, UNLOOKED
-from .archives import ARCHIVES, Tree, Unreadable, is_archive, kind_of, open_file, packed_problem, printable
+from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND, UNLOOKED
+from ..text import clean
+from .archives import ARCHIVES, Tree, Unreadable, is_archive, kind_of, open_file, packed_problem
 from .exports import HandIn
 from .selection import choose, course_files, exercises_in, is_untouched
 
@@ -60,13 +61,7 @@ class Submission(HandIn):
     """Path below `tutorial/` -> why the file that is there cannot be read."""
     others: list[str] = field(default_factory=list)
     """Other Python files that were found: perhaps one of them was meant."""
-    status: str = "graded"
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """What the export says of it, which is in its result and no part of the mark."""
-        ids = [printable(one)[:200] for one in self.ids]
-        return {"system": self.system, "name": printable(self.name)[:200], "ids": ids, "late": self.late}
+    status: str = GRADED
 
     @property
     def code(self) -> str:
@@ -84,13 +79,13 @@ class Submission(HandIn):
 
     def note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
-            self.notes.append(printable(text)[:300])
+            self.notes.append(clean(text, 300))
 
     def doubt(self, kind: str, text: str) -> None:
         """A note that nobody should overlook."""
         self.note(text)
         if len(self.doubts) < MAX_NOTES:
-            self.doubts.append(Doubt(kind, printable(text)[:300]))
+            self.doubts.append(Doubt(kind, clean(text, 300)))
 
     def has_work(self, lessons: Collection[str]) -> bool:
         return any(path in self.files for path in _asked_for(lessons))
@@ -109,7 +104,7 @@ def close_match(path: str, others: list[str]) -> str:
     by_name = {other: name for other, name in by_name.items() if name == wanted or not other.endswith(NOTEBOOK)}
     close = difflib.get_close_matches(wanted, list(by_name.values()), n=1, cutoff=0.75)
     found = next((other for other, name in by_name.items() if close and name == close[0]), None)
-    return f"; there is {printable(found)}: was it renamed?" if found else ""
+    return f"; there is {clean(found)}: was it renamed?" if found else ""
 
 
 def _plain(name: str) -> str:
@@ -128,8 +123,26 @@ def read_submission(hand_in: HandIn, lessons: Collection[str] = ()) -> Submissio
     Args:
         lessons: those that are graded (default: all).
     """
-    found = _in_a_process(lambda: _read(hand_in, lessons), READ_SECONDS)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(theirs, lambda: _read(hand_in, lessons)))
+    process.start()
+    theirs.close()
+    found = None
+    with contextlib.suppress(EOFError, OSError), ours:
+        found = ours.recv() if ours.poll(READ_SECONDS) else None
+    process.kill()
+    process.join()
     return found or unreadable(hand_in, f"reading it takes more than {READ_SECONDS} seconds, or too much memory")
+
+
+def _send(connection: Connection, work: Callable[[], Submission]) -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        linux.die_with_parent()
+    with contextlib.suppress(OSError, ValueError):
+        held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (held + READ_BYTES,) * 2)
+    connection.send(work())
 
 
 def unreadable(hand_in: HandIn, why: str) -> Submission:
@@ -143,32 +156,6 @@ def unreadable(hand_in: HandIn, why: str) -> Submission:
 def from_folder(folder: Path, student: str) -> Submission:
     """One folder as a submission: the working tree."""
     return read_submission(HandIn(student, student, [(folder, student)]))
-
-
-def _in_a_process(work: Callable[[], Any], seconds: float) -> Any:
-    """What it returns, from a process with bounded memory; None if there is nothing in time."""
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_send, args=(theirs, work), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        found = ours.recv() if ours.poll(seconds) else None
-    except (EOFError, OSError):
-        found = None
-    process.kill()
-    process.join()
-    ours.close()
-    return found
-
-
-def _send(connection: Connection, work: Callable[[], Any]) -> None:
-    with contextlib.suppress(AttributeError, OSError):
-        linux.die_with_parent()
-    with contextlib.suppress(OSError, ValueError):
-        held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (held + READ_BYTES,) * 2)
-    connection.send(work())
 
 
 def _empty(hand_in: HandIn) -> Submission:
@@ -194,19 +181,20 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
     if not submission.has_work(lessons):
         submission.status = "unreadable" if problems else "empty"
         if not problems:
-            there_is = ", ".join([*submission.files, *submission.others, *map(printable, tree.readers)][:3])
-            expected = (
-                ""
-                if submission.others or submission.files
-                else f": expected Python files, or an archive ({', '.join(ARCHIVES)})"
-            )
-            what = "assignment" if lessons else "course"
-            submission.note(f"no file of the {what} in it{there_is and f'; there is {there_is}'}{expected}")
+            submission.note(_nothing_found(submission, tree))
     try:
         _look(submission, tree, lessons)
     except Exception as error:  # It is about this submission, and its marks do not need it.
         submission.doubt(UNLOOKED, f"it could not be looked at: {type(error).__name__}")
     return submission
+
+
+def _nothing_found(submission: Submission, tree: Tree) -> str:
+    there = [*submission.files, *submission.others, *map(clean, tree.readers)][:3]
+    text = f"no file of the assignment in it{'; there is ' if there else ''}{', '.join(there)}"
+    if submission.others or submission.files:
+        return text
+    return f"{text}: expected Python files, or an archive ({', '.join(ARCHIVES)})"
 
 
 def _add(tree: Tree, path: Path, name: str, prefix: str) -> None:
@@ -229,7 +217,7 @@ def _take(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:
     chosen = choose(tree.readers, tree.read, lessons)
     if chosen.folders:
         submission.folder = ", ".join(chosen.folders)
-        place = "the top folder" if submission.folder == "." else printable(submission.folder)[:200]
+        place = "the top folder" if submission.folder == "." else clean(submission.folder)
         submission.note(f"graded: {place}")
     for note in (*tree.notes, *chosen.notes):
         submission.note(note)
@@ -250,31 +238,26 @@ def _take(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:
             submission.files[path] = data
     known = {*chosen.files.values(), *chosen.others}
     others = [name for name in tree.readers if name.lower().endswith(CODE) and name not in known]
-    submission.others = sorted(printable(name) for name in others if name.rpartition("/")[2] not in GIVEN)[:50]
-    _doubt_copies(submission, tree, chosen.files, lessons)
-
-
-def _doubt_copies(submission: Submission, tree: Tree, files: dict[str, str], lessons: Collection[str]) -> None:
-    """`gae (1).py` beside `gae.py`: nobody knows which is meant."""
-    beside: dict[str, list[str]] = {}
-    for name in tree.readers:
-        if name.lower().endswith(CODE) and name not in files.values():
-            beside.setdefault(name.rpartition("/")[0], []).append(name)
+    submission.others = sorted(clean(name) for name in others if name.rpartition("/")[2] not in GIVEN)[:50]
     for path in _asked_for(lessons):
-        graded = files.get(path, "")
-        if path not in submission.files:
+        if path in submission.files and path in chosen.files and exercises_in(path):
+            _doubt_copies(submission, tree, path, chosen.files[path], others)
+
+
+def _doubt_copies(submission: Submission, tree: Tree, path: str, graded: str, others: list[str]) -> None:
+    """`gae (1).py` beside `gae.py`: nobody knows which is meant."""
+    known, folder = submission.files[path], graded.rpartition("/")[0]
+    for name in others:
+        if name.rpartition("/")[0] != folder or f"{_plain(name)}.py" != path.rpartition("/")[2].lower():
             continue
-        known, wanted = submission.files[path], path.rpartition("/")[2].lower()
-        for name in beside.get(graded.rpartition("/")[0], ()):
-            if f"{_plain(name)}.py" == wanted and exercises_in(path):
-                with contextlib.suppress(Unreadable):
-                    data = tree.read(name)
-                    if data == known or is_untouched(path, data):
-                        continue
-                    why = f"graded {graded}; {name} has almost its name, and another text"
-                    if is_untouched(path, known):
-                        why = f"{graded} is as it was handed out; there is {name}: was it meant?"
-                    submission.doubt(NEAR if is_untouched(path, known) else SECOND, why)
+        with contextlib.suppress(Unreadable):
+            data = tree.read(name)
+            if data == known or is_untouched(path, data):
+                continue
+            if is_untouched(path, known):
+                submission.doubt(NEAR, f"{graded} is as it was handed out; there is {name}: was it meant?")
+            else:
+                submission.doubt(SECOND, f"graded {graded}; {name} has almost its name, and another text")
 
 
 def _look(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:
@@ -286,8 +269,7 @@ def _look(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:
         if path.endswith(".py") and (encoding := strange_encoding(data)):
             submission.doubt(ENCODING, f"{path} is written in {encoding}, so its comments may hold code")
     packed = [*tree.readers, *(path.name for path, _ in submission.parts if submission.has_work(lessons))]
-    for name in packed:
-        if problem := packed_problem(name):
-            submission.doubt(CLOSED, problem)
+    for problem in filter(None, map(packed_problem, packed)):
+        submission.doubt(CLOSED, problem)
     if submission.older:
         submission.doubt(OLDER, f"the newest attempt was graded, not {', '.join(submission.older)}")

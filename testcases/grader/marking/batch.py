@@ -1,36 +1,43 @@
-"""Marks a folder of submissions with several sandboxes at once; what is done stays done, whatever happens next."""
+"""Marks a folder of submissions, several at once; what is done stays done, whatever happens next."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import multiprocessing
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from ppo_by_hand.core.files import write_json
 from testcases.harness.suite.runner import keep_what_is_loaded
 
-from ..intake.archives import printable
 from ..intake.exports import HandIn, find_outside
-from ..intake.submissions import Submission, read_submission, unreadable
+from ..intake.submissions import Submission, read_submission
 from ..sandbox import staging
 from ..sandbox.guest import linux
 from ..sandbox.limits import Limits
 from ..sandbox.sandbox import Sandbox
+from ..text import clean
 from .assignment import Assignment
-from .grade import Grader, Keep, empty_result, plan
+from .grade import Grader, empty_result, has_grader_error, plan
 from .secret import Secret
-from .store import has_grader_error, read_result, suites_of, write_result
+
+AT_A_TEST = "at a test"
+"""Where the grader failed, but for which there is a result."""
+
+
+class _Disk(Exception):
+    """A result cannot be written: that is no submission's fault."""
 
 
 @dataclass
@@ -45,77 +52,165 @@ class Batch:
     regrade: dict[str, str] = field(default_factory=dict)
     """Submissions that are graded again in any case, with what the table says of each."""
     suites: dict[str, str] = field(default_factory=dict)
+    """Lesson -> a hash of all that its marks depend on but the submission."""
 
     def __post_init__(self) -> None:
-        self.suites = suites_of(staging.fingerprint_of, repr(self.limits), self.assignment)
+        for lesson in self.assignment.lessons:
+            asked = [name for name in self.assignment.names if name.startswith(f"{lesson}.")]
+            text = "\n".join([staging.fingerprint_of(lesson), repr(self.limits), *asked])
+            self.suites[lesson] = hashlib.sha256(text.encode()).hexdigest()
 
-    def kept(self, result: dict[str, Any], submission: Submission) -> dict[str, Any]:
+    def kept(self, result: Any, submission: Submission) -> dict[str, Any]:
         """The lessons of an older result that would come out again."""
         wanted = {"content": submission.content, "secret": self.secret.id, "sandbox": self.kind}
-        is_other = any(result.get(key) != value for key, value in wanted.items())
-        if is_other or submission.student in self.regrade:
-            return {}
         try:
+            if submission.student in self.regrade or any(result[key] != value for key, value in wanted.items()):
+                return {}
             return {lesson: marks for lesson, marks in result["lessons"].items() if self._keeps(lesson, marks)}
         except (LookupError, TypeError, AttributeError):
-            return {}  # Somebody has edited the file: it may hold anything.
+            return {}  # There is none, or somebody has edited the file: it may hold anything.
 
     def _keeps(self, lesson: str, marks: dict[str, Any]) -> bool:
         return marks["suite"] == self.suites.get(lesson) and not has_grader_error({"lessons": {lesson: marks}})
 
 
 def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
-    """Mark every submission, and write the results.
+    """Mark every submission, and write the results. One at which the grader failed is marked once more.
 
     Raises:
         NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    hand_ins = find_outside(folder, out)
-    _mark_all(hand_ins, _folder_for_results(out), batch)
-    return hand_ins
-
-
-def _mark_all(hand_ins: list[HandIn], results: Path, batch: Batch) -> None:
-    """One at which the grader failed is marked once more."""
-    plan(batch.assignment.exercises)  # Before the processes of the pool are forked, so that each has the suites.
+    hand_ins, results = find_outside(folder, out), out / "results"
+    results.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for left in results.glob(".*.tmp"):  # By a run that was killed.
+        left.unlink()
+    plan(batch.assignment.exercises)  # Before processes are forked, so that each has the suites.
     for lesson in batch.assignment.lessons:
         staging.tree(lesson)
     keep_what_is_loaded()
-    make = partial(_make, batch, staging.untouched(), str(results), partial(_keep, results))
-    patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
-
-    def mark(submissions: Iterable[Submission], jobs: int) -> list[Submission]:
-        """Those at which the grader failed."""
-        failed = []
-        for submission, answer in _in_processes(submissions, jobs, patience, make):
-            path = results / f"{submission.file_name}.json"
-            try:
-                answer = _as_result(submission, answer, batch)
-                write_result(path, answer)
-            except OSError:
-                raise  # The disk is everybody's.
-            except Exception as error:
-                answer = _as_result(submission, _told(error), batch)
-                write_result(path, answer)
-            failed += [submission] if has_grader_error(answer) else []
-            bar.update()
-        return failed
-
     with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
-        failed = mark(_todo(hand_ins, results, bar, batch), batch.jobs)
+        failed = [one for one in _marked(hand_ins, results, batch, batch.jobs, bar) if one]
         # Once more, when it is quiet: a neighbor may have taken the machine.
         bar.total += len(failed)
-        mark(failed, 1)
+        for _ in _marked(failed, results, batch, 1, bar):
+            pass
+    return hand_ins
 
 
-def _as_result(submission: Submission, answer: dict[str, Any] | str, batch: Batch) -> dict[str, Any]:
-    """The result; of a submission at which the grader failed, one that says why, and no more."""
-    if not isinstance(answer, str):
-        return answer
-    tqdm.write(printable(f"{submission.student}: grader error: {answer}"), file=sys.stderr)
-    common = {"secret": batch.secret.id, "sandbox": batch.kind}
-    return empty_result(submission, batch.assignment.exercises, common, printable(answer)[:300])
+def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
+    """One submission, here and now."""
+    with Sandbox(batch.kind, batch.limits) as sandbox:
+        return _grader(sandbox, batch).grade(submission)
+
+
+def _grader(sandbox: Sandbox, batch: Batch) -> Grader:
+    return Grader(sandbox, batch.secret, staging.untouched(), batch.assignment.exercises, batch.suites)
+
+
+@dataclass
+class _Process:
+    """One that marks one submission, and says nothing if that went well."""
+
+    hand_in: HandIn
+    slot: int
+    process: Any
+    said: Connection
+    end: float
+
+
+def _marked(hand_ins: list[HandIn], results: Path, batch: Batch, jobs: int, bar: Any) -> Iterator[HandIn | None]:
+    """Each submission at which the grader failed, and None for each other, as they are done.
+
+    Each is marked in a process of its own: whatever becomes of that, the others go on.
+    """
+    waiting, busy = hand_ins[::-1], list[_Process]()
+    try:
+        while waiting or busy:
+            while waiting and len(busy) < jobs:
+                slot = min(set(range(jobs)) - {one.slot for one in busy})
+                busy.append(_start(waiting.pop(), slot, results, batch))
+            soonest = min(one.end for one in busy)
+            ready = wait([one.said for one in busy], max(0.0, soonest - time.monotonic()))
+            for one in [one for one in busy if one.said in ready or time.monotonic() > one.end]:
+                busy.remove(one)
+                why = _answer(one)
+                if isinstance(why, OSError):
+                    raise why
+                if why not in ("", AT_A_TEST):
+                    tqdm.write(f"{one.hand_in.student}: grader error: {why}", file=sys.stderr)
+                    path = results / f"{one.hand_in.file_name}.json"
+                    common = {"secret": batch.secret.id, "sandbox": batch.kind}
+                    write_json(path, empty_result(one.hand_in, batch.assignment.exercises, common, why), lasting=True)
+                bar.update()
+                yield one.hand_in if why else None
+    finally:
+        for one in busy:
+            one.process.kill()
+            one.process.join()
+
+
+def _start(hand_in: HandIn, slot: int, results: Path, batch: Batch) -> _Process:
+    context = multiprocessing.get_context("fork")
+    said, theirs = context.Pipe(duplex=False)
+    name = f"marks-{slot}"
+    process = context.Process(target=_mark, args=(theirs, hand_in, results, batch), name=name)
+    process.start()
+    theirs.close()
+    patience = 2 * batch.limits.submission_seconds + 600  # The suites' own time is short: whoever needs more hangs.
+    return _Process(hand_in, slot, process, said, time.monotonic() + patience)
+
+
+def _answer(one: _Process) -> str | OSError:
+    """Why there is no result; empty where there is one."""
+    why: str | OSError = "the grader was not done in time"
+    if one.said.poll():
+        try:
+            why = one.said.recv()
+        except EOFError:
+            why = "the grader's own process died"
+    one.said.close()
+    one.process.kill()
+    one.process.join()
+    return why
+
+
+def _mark(said: Connection, hand_in: HandIn, results: Path, batch: Batch) -> None:
+    """Read one submission, mark what of it is new, and write the result, after each lesson as well."""
+    with contextlib.suppress(AttributeError, OSError):
+        linux.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    path = results / f"{hand_in.file_name}.json"
+
+    def write(result: dict[str, Any]) -> None:
+        try:
+            write_json(path, result, lasting=True)
+        except OSError as error:
+            raise _Disk(error) from error
+
+    try:
+        known = _read(path)
+        submission = read_submission(hand_in, batch.assignment.lessons)
+        submission.kept = batch.kept(known, submission)
+        if set(submission.kept) == set(batch.suites) and set(known["lessons"]) == set(batch.suites):
+            if any(known.get(key) != value for key, value in submission.told.items()):
+                write({**known, **submission.told})
+            return said.send("")
+        with Sandbox(batch.kind, batch.limits, str(results)) as sandbox:
+            result = _grader(sandbox, batch).grade(submission, write)
+        write(result)
+        said.send(AT_A_TEST if has_grader_error(result) else "")
+    except _Disk as error:
+        said.send(error.args[0])
+    except Exception as error:
+        said.send(_told(error))
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _told(error: Exception) -> str:
@@ -125,138 +220,4 @@ def _told(error: Exception) -> str:
         text = str(error)
     except Exception:
         text = ""
-    return printable(f"{type(error).__name__}: {text[:200]} ({Path(where.filename).name}:{where.lineno})")
-
-
-def _folder_for_results(out: Path) -> Path:
-    """Without what a run that was killed has left there."""
-    results = out / "results"
-    out.mkdir(mode=0o700, parents=True, exist_ok=True)
-    results.mkdir(exist_ok=True)
-    for left in results.glob(".*.tmp"):
-        left.unlink()
-    return results
-
-
-def _make(batch: Batch, untouched: Mapping[str, bytes], run: str = "", keep: Keep | None = None) -> Grader:
-    box = Sandbox(batch.kind, batch.limits, run)
-    return Grader(box, batch.secret, untouched, batch.assignment.exercises, batch.suites, keep=keep)
-
-
-def _keep(results: Path, submission: Submission, result: dict[str, Any]) -> None:
-    """What there is after a lesson. What is not in it yet has no `suite`, so the next run grades it."""
-    write_result(results / f"{submission.file_name}.json", result)
-
-
-def _todo(hand_ins: list[HandIn], results: Path, bar: Any, batch: Batch) -> Iterator[Submission]:
-    """Read one submission after the other, and leave out what has been graded before."""
-    for hand_in in hand_ins:
-        try:
-            submission = read_submission(hand_in, batch.assignment.lessons)
-            known = read_result(results / f"{submission.file_name}.json")
-            submission.kept = batch.kept(known, submission) if known else {}
-            is_done = known is not None and set(submission.kept) == set(batch.suites) == set(known["lessons"])
-            if known and is_done and any(known.get(key) != value for key, value in submission.told.items()):
-                write_result(results / f"{submission.file_name}.json", {**known, **submission.told})
-        except OSError:
-            raise  # The disk is everybody's.
-        except Exception as error:
-            submission, is_done = unreadable(hand_in, f"it cannot be read: {_told(error)}"), False
-        if is_done:
-            bar.update()
-        else:
-            yield submission
-
-
-class _Process:
-    """A process that marks one submission after the other, in a sandbox of its own."""
-
-    def __init__(self, make: Callable[[], Grader], others: Iterable[_Process]) -> None:
-        context = multiprocessing.get_context("fork")
-        self.connection, theirs = context.Pipe()
-        inherited = [self.connection, *(other.connection for other in others)]
-        self._process = context.Process(target=_serve, args=(theirs, inherited, make), daemon=True)
-        self._process.start()
-        theirs.close()
-        self.submission: Submission | None = None
-        self.end = 0.0
-
-    def give(self, submission: Submission, seconds: float) -> None:
-        self.submission, self.end = submission, time.monotonic() + seconds
-        with contextlib.suppress(OSError):  # It has died: that is its answer.
-            self.connection.send(submission)
-
-    def answer(self) -> dict[str, Any] | str:
-        """A result, or in words why there is none."""
-        if not self.connection.poll():
-            return "the grader was not done in time"
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            return "the grader's own process died"
-
-    def close(self) -> None:
-        self.connection.close()
-        self._process.join(5)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-
-
-def _in_processes(
-    submissions: Iterable[Submission], jobs: int, seconds: float, make: Callable[[], Grader]
-) -> Iterator[tuple[Submission, dict[str, Any] | str]]:
-    """Results in the order in which they are ready. A process that dies or hangs costs no other its work."""
-    source, busy, idle = iter(submissions), list[_Process](), list[_Process]()
-    try:
-        while True:
-            for submission in islice(source, jobs - len(busy)):
-                busy.append(idle.pop() if idle else _Process(make, busy))
-                busy[-1].give(submission, seconds)
-            if not busy:
-                return
-            first = min(process.end for process in busy)
-            ready = wait([process.connection for process in busy], max(0.0, first - time.monotonic()))
-            for process in [one for one in busy if one.connection in ready or time.monotonic() > one.end]:
-                answer = process.answer()
-                busy.remove(process)
-                if isinstance(answer, str):
-                    process.close()
-                else:
-                    idle.append(process)
-                assert process.submission
-                yield process.submission, answer
-    finally:
-        for process in (*busy, *idle):
-            process.close()
-
-
-def _serve(connection: Connection, others: list[Connection], make: Callable[[], Grader]) -> None:
-    """One process of the pool."""
-    with contextlib.suppress(AttributeError, OSError):
-        linux.die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for other in others:
-        other.close()
-    grader = make()
-    with grader.sandbox:
-        while True:
-            try:
-                submission = connection.recv()
-            except (EOFError, OSError):
-                return
-            try:
-                answer: Any = grader.grade(submission)
-            except Exception as error:
-                answer = _told(error)
-            try:
-                connection.send(answer)
-            except OSError:
-                return
-
-
-def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
-    """One submission, here and now."""
-    grader = _make(batch, staging.untouched())
-    with grader.sandbox:
-        return grader.grade(submission)
+    return clean(f"{type(error).__name__}: {text[:200]} ({Path(where.filename).name}:{where.lineno})", 300)

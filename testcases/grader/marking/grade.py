@@ -13,14 +13,14 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import Entry, manifest
 from testcases.harness.execution.messages import StudentError
 from testcases.harness.oracle.reference import Reference
-from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, clean, with_first_line
+from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.memo import Remembering, Sparing
 from testcases.harness.suite.questions import if_right
 from testcases.harness.suite.runner import Case, cases
 from testcases.harness.suite.session import Engine
 
-from ..intake.archives import printable
+from ..intake.exports import HandIn
 from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match
 from ..sandbox import users
@@ -45,10 +45,10 @@ from ..status import (
     WRONG,
     Result,
 )
+from ..text import clean, clean_lines
 from .assignment import Exercise
 from .secret import Secret
 
-Keep = Callable[[Submission, dict[str, Any]], None]
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 """Letters and lines of a submission that its pages show: a course is a tenth of that."""
 ALLOCATOR = "DefaultCPUAllocator"
@@ -56,7 +56,7 @@ ALLOCATOR = "DefaultCPUAllocator"
 
 
 def empty_result(
-    submission: Submission, exercises: tuple[Exercise, ...], common: Mapping[str, Any], why: str
+    hand_in: HandIn, exercises: tuple[Exercise, ...], common: Mapping[str, Any], why: str
 ) -> dict[str, Any]:
     """A result without a verdict. Apart from whose it is, nothing in it comes from the submission: it is made where
     something in that has stopped the grader.
@@ -67,11 +67,10 @@ def empty_result(
     """
     lessons = _all(exercises, GRADER, why)
     return {
-        "student": submission.student,
+        "student": hand_in.student,
         "status": GRADED,
-        **submission.told,
-        "score": 0,
-        "max_score": sum(lesson["max_score"] for lesson in lessons.values()),
+        **hand_in.told,
+        **_points(lessons),
         **dict.fromkeys(("folder", "content", "code"), ""),
         "notes": [f"grader error: {why}"],
         "seconds": 0.0,
@@ -86,9 +85,8 @@ def _all(exercises: tuple[Exercise, ...], status: str, why: str) -> dict[str, An
     """The lessons of a result in which every test has the same status."""
     lessons = {}
     for lesson, asked in plan(exercises).items():
-        found = {name: [Result(entry, status, why) for entry in tests] for name, tests in asked.items()}
-        summed = _sum({name: _summary(results) for name, results in found.items()})
-        lessons[lesson] = {**summed, "suite": "", "unloaded": {}}
+        found = {name: _summary([Result(entry, status, why) for entry in tests]) for name, tests in asked.items()}
+        lessons[lesson] = {**_points(found), "exercises": found, "suite": "", "unloaded": {}}
     return lessons
 
 
@@ -105,17 +103,21 @@ class Grader:
     suites: Mapping[str, str] = field(default_factory=dict)
     """Lesson -> a hash of all that its marks depend on."""
     reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
-    keep: Keep | None = None
-    """Told the result after each lesson but the last: the run may be ended from outside, such as by a platform."""
 
-    def grade(self, submission: Submission) -> dict[str, Any]:
-        """The result, as `schema.md` describes it."""
+    def grade(
+        self, submission: Submission, keep: Callable[[dict[str, Any]], None] = lambda result: None
+    ) -> dict[str, Any]:
+        """The result, as `schema.md` describes it.
+
+        Args:
+            keep: told it after each lesson, too: the run may be ended from outside, such as by a platform.
+        """
         start = time.monotonic()
         self.sandbox.begin()
         lessons = {**_all(self.exercises, NOT_ASKED, "not asked: the run ended before it"), **submission.kept}
-        todo = [lesson for lesson in lessons if lesson not in submission.kept]
-        for lesson in todo:
-            exercises = plan(self.exercises)[lesson]
+        for lesson, exercises in plan(self.exercises).items():
+            if lesson in submission.kept:
+                continue
             # One for each lesson, so that no answer is kept longer than that.
             subject = InSandbox(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
@@ -127,9 +129,9 @@ class Grader:
                 finally:
                     subject.finish()
             unloaded = {path: _how_it_died(path, error) for path, error in subject.unloaded.items()}
-            lessons[lesson] = {**_sum(found), "suite": self.suites.get(lesson, ""), "unloaded": unloaded}
-            if self.keep and lesson != todo[-1]:
-                self.keep(submission, self.result(submission, lessons, time.monotonic() - start))
+            about = {"exercises": found, "suite": self.suites.get(lesson, ""), "unloaded": unloaded}
+            lessons[lesson] = {**_points(found), **about}
+            keep(self.result(submission, lessons, time.monotonic() - start))
         return self.result(submission, lessons, time.monotonic() - start)
 
     def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -139,7 +141,7 @@ class Grader:
             "student": submission.student,
             "status": submission.status,
             **submission.told,
-            **{key: sum(lesson[key] for lesson in lessons.values()) for key in ("score", "max_score")},
+            **_points(lessons),
             "secret": self.secret.id,
             "sandbox": self.sandbox.kind,
             "folder": submission.folder,
@@ -207,7 +209,7 @@ class Grader:
             except (NotStarted, Waiting) as error:
                 verdict = error
             except WorkerError as error:
-                return Result(entry, GRADER, f"The sandbox failed: {clean(str(error))[:500]}")
+                return Result(entry, GRADER, f"The sandbox failed: {clean(error, 500)}")
             except Exception as error:
                 return self._strange(engine.seed, entry, case, error)
             if isinstance(verdict, NotStarted):
@@ -223,7 +225,7 @@ class Grader:
 
     def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
-        text = f"{entry.lesson} · {entry.exercise} · {case.node}\n{type(error).__name__}: {clean(str(error))[:500]}"
+        text = f"{entry.lesson} · {entry.exercise} · {case.node}\n{type(error).__name__}: {clean(error, 500)}"
         return Result(entry, WRONG if self._reference_passes(case, seed) else GRADER, text)
 
     def _reference_passes(self, case: Case, seed: int) -> bool:
@@ -255,7 +257,7 @@ def _how_it_died(path: str, error: StudentError) -> str:
     if error.frames:
         last = error.frames[-1]
         place = f"line {last.line}: " if last.file.endswith(f"/{path}") else f"{last.file}, line {last.line}: "
-    return printable(clean(f"{place}{error.type_name}: {error.message}"))[:300]
+    return clean(f"{place}{error.type_name}: {error.message}", 300)
 
 
 def _earned(engine: Engine, results: list[Result]) -> list[Result]:
@@ -286,12 +288,12 @@ def _with_what_is_right(results: list[Result]) -> list[Result]:
 
 def _failed(entry: Entry, verdict: Exception) -> Result:
     if not isinstance(verdict, CheckFailed):
-        text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean(str(verdict))[:2000]}"
+        text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean_lines(verdict)}"
         return Result(entry, WRONG, text)
     status = _status_of(verdict.error) if verdict.error else WRONG
     if verdict.error and status == NOT_ASKED:
         head = f"{entry.lesson} · {entry.exercise} · not asked"
-        return Result(entry, NOT_ASKED, f"{head}\n{clean(verdict.error.message)}")
+        return Result(entry, NOT_ASKED, f"{head}\n{clean(verdict.error.message, 500)}")
     share = verdict.share if status == WRONG else 0.0
     causes, read = _heard(verdict)
     told = verdict.report.without_advice if causes else str(verdict)
@@ -353,8 +355,7 @@ def _summary(results: list[Result]) -> dict[str, Any]:
         status = first[0] if first else max(lost, key=lambda name: lost[name])
     first_of_it = next((result for result in failed or results if result.status == status and result.told), None)
     return {
-        "score": sum(result.score for result in results),
-        "max_score": sum(result.entry.points for result in results),
+        **_points({result.entry.test: result.as_json() for result in results}),
         "status": status,
         "causes": list(dict.fromkeys(cause for result in failed for cause in result.causes)),
         "read": next((result.read for result in failed if result.causes), ""),
@@ -363,6 +364,10 @@ def _summary(results: list[Result]) -> dict[str, Any]:
     }
 
 
-def _sum(exercises: dict[str, Any]) -> dict[str, Any]:
-    totals = {key: sum(exercise[key] for exercise in exercises.values()) for key in ("score", "max_score")}
-    return {**totals, "exercises": exercises}
+def _points(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    return {key: sum(part[key] for part in parts.values()) for key in ("score", "max_score")}
+
+
+def has_grader_error(result: Mapping[str, Any]) -> bool:
+    exercises = (one for lesson in result["lessons"].values() for one in lesson["exercises"].values())
+    return any(test["status"] == GRADER for exercise in exercises for test in exercise["tests"])

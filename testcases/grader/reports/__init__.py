@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,27 +25,6 @@ class Reports:
     """What could not be written, in a sentence each."""
 
 
-@dataclass
-class _Each:
-    """Writes what is about one submission: whatever that makes of it, the others have theirs."""
-
-    failed: dict[str, str] = field(default_factory=dict)
-    """Page of a submission -> what could not be written of it, and why."""
-
-    def write(self, what: str, mark: Mark, work: Callable[[], object]) -> None:
-        from .text import clean
-
-        assert mark.sheet
-        try:
-            work()
-        except OSError:
-            raise  # The disk is everybody's.
-        except Exception as error:
-            told = clean(f"{what} could not be written: {type(error).__name__}: {error}")
-            page = mark.sheet.page
-            self.failed[page] = "; ".join(filter(None, [self.failed.get(page), told]))
-
-
 def write_reports(
     out: Path,
     hand_ins: Sequence[HandIn],
@@ -54,7 +32,7 @@ def write_reports(
     known: People | None = None,
     regraded: dict[str, str] | None = None,
 ) -> Reports:
-    """Write all reports of a batch.
+    """Write all reports of a batch. Whatever one submission makes of its own, the others have theirs.
 
     Args:
         out: the folder with `results/`.
@@ -67,6 +45,7 @@ def write_reports(
         ValueError: somebody has made of marks.csv what cannot be read.
         OSError: something cannot be written.
     """
+    from ..text import clean
     from . import imports, pages, people, sheets, table
 
     known = known or people.People()
@@ -75,19 +54,25 @@ def write_reports(
     # It is read again, because somebody may have written into it while the others were graded.
     given, before = table.read(out), table.seen(out)
     marks = table.decide(found, known, given, before)
-    each, title = _Each(), assignment.title
+    title, unwritten = assignment.title, dict[str, str]()
     for folder in ("report/students", "code"):
         _remove_old(out / folder, {sheet.page for sheet in found})
     for mark in marks:
-        if mark.sheet:
-            each.write("its page", mark, partial(pages.write_student, out / "report" / "students", mark, title))
-            each.write("its code", mark, partial(pages.write_files, out / "code", mark.sheet))
+        try:
+            if mark.sheet:
+                pages.write_files(out / "code", mark.sheet)
+                pages.write_student(out / "report" / "students", mark, title)
+        except OSError:
+            raise  # The disk is everybody's.
+        except Exception as error:
+            assert mark.sheet
+            unwritten[mark.sheet.page] = clean(f"its page could not be written: {type(error).__name__}: {error}")
     imports.canvas(out / "canvas.csv", marks, known, title, assignment.total)
     imports.moodle(out / "moodle.csv", marks, known, title)
-    pages.write_class(out / "report" / "index.html", marks, assignment, pages.looks(marks, each.failed))
+    pages.write_class(out / "report" / "index.html", marks, assignment, pages.looks(marks, unwritten))
     table.write(out, marks, given.added, before, regraded or {})
     names = {mark.sheet.page: mark.shown for mark in marks if mark.sheet}
-    return Reports(marks, [f"{names[page]}: {why}" for page, why in each.failed.items()])
+    return Reports(marks, [f"{names[page]}: {why}" for page, why in unwritten.items()])
 
 
 def _remove_old(folder: Path, pages: set[str]) -> None:

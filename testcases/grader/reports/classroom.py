@@ -16,8 +16,8 @@ from testcases.harness.catalog.lessons import ROOT, TESTCASES
 
 from ..marking.assignment import everything, from_file
 from ..status import GRADER, PASSED
-from .sheets import Sheet, number, only
-from .text import clean, clean_lines
+from ..text import clean, clean_lines
+from .sheets import Sheet, only
 
 MAX_OUTPUT = 500
 
@@ -51,8 +51,7 @@ def write_output(out: Path, target: Path) -> int:
     carried = ROOT / "assignment.toml"
     sheet = only(out, from_file(carried) if carried.exists() else everything())
     for exercise in sheet.exercises:
-        score = f"{number(exercise.points.score):>5}/{number(exercise.points.most):<5}"
-        print(f"| {score} {exercise.status:17}{exercise.lesson} {exercise.name}")
+        print(f"| {exercise.points!s:>11} {exercise.status:17}{exercise.lesson} {exercise.name}")
     for note in (*sheet.flags, *sheet.notes):
         print(f"| {_quiet(note)}")
     text = json.dumps(points(sheet))

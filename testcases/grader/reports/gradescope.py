@@ -16,7 +16,7 @@ from ppo_by_hand.core.files import write_json
 
 from ..marking.assignment import Assignment, asked_for, everything, from_file
 from ..status import GRADER, PASSED
-from .sheets import Exercise, Points, Sheet, number, only
+from .sheets import Exercise, Sheet, only
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ("Makefile", "pyproject.toml", "requirements.lock", "LICENSE")
@@ -81,7 +81,7 @@ def toml_of(assignment: Assignment) -> str:
 
 def _test(exercise: Exercise, number: str) -> dict[str, Any]:
     parts = (("formula", exercise.formula), ("safety", exercise.safety))
-    lines = [f"status: {exercise.status} ({', '.join(f'{name} {_of(part)}' for name, part in parts if part.most)})"]
+    lines = [f"status: {exercise.status} ({', '.join(f'{name} {part}' for name, part in parts if part.most)})"]
     lines += [f"likely cause: {cause}" for cause in exercise.causes]
     lines += [f"read: {exercise.read}"] if exercise.read else []
     lines += ["", exercise.told] if exercise.told else []
@@ -98,14 +98,10 @@ def _test(exercise: Exercise, number: str) -> dict[str, Any]:
     }
 
 
-def _of(points: Points) -> str:
-    return f"{number(points.score)}/{number(points.most)}"
-
-
 def _summary(sheet: Sheet) -> str:
     lines = ["GRADER ERROR: this is not a mark. Tell your instructor."]
     if sheet.status != GRADER:
-        lines = [f"{number(sheet.all_points.score)} of {number(sheet.all_points.most)} points"]
+        lines = [f"{sheet.all_points} points"]
     lines += [*sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
     return "\n".join(lines)
 

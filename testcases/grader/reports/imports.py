@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 
+from ..text import cell, clean
 from .people import People, Person
-from .sheets import number, tidy
+from .sheets import tidy
 from .table import Mark
-from .text import cell, clean
 
 
 def canvas(path: Path, marks: Sequence[Mark], known: People, title: str, total: float) -> None:
@@ -87,7 +87,7 @@ def _own_column(known: People, title: str) -> str:
 def _feedback(mark: Mark) -> str:
     parts = [*mark.sheet.flags] if mark.sheet else []
     for lesson in mark.sheet.lessons if mark.sheet else ():
-        parts.append(f"{lesson.name} {number(lesson.points.score)}/{number(lesson.points.most)}")
+        parts.append(f"{lesson.name} {lesson.points}")
     return "; ".join([*parts, *filter(None, (mark.yours.get("reason"), mark.yours.get("comment")))])
 
 

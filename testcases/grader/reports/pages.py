@@ -22,9 +22,9 @@ from testcases.harness.student.anecdotes import stories
 from .. import status
 from ..intake.selection import course_files
 from ..marking.assignment import Assignment
+from ..text import clean
 from .sheets import Exercise, Points, Sheet, number
 from .table import Mark
-from .text import clean
 
 TEMPLATES = Path(__file__).parent / "templates"
 WORDS = {

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import os
-import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 
+from ..text import clean
 from .sheets import Sheet
-from .text import clean
 
 FILE = "class.csv"
 """The copy in OUT."""
@@ -191,14 +190,11 @@ def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person | No
         return {sheet.page: (_of_export(sheet), "") for sheet in sheets}
     logins = _logins([sheet for sheet in sheets if sheet.system in ("GitHub", "archive", "folder")], known)
     found = {sheet.page: _find(sheet, known.people, logins) for sheet in sheets}
-    rows: dict[int, list[str]] = {}
+    often = Counter(person.row for person, _ in found.values() if person)
     for page, (person, _) in found.items():
-        if person:
-            rows.setdefault(person.row, []).append(page)
-    for row, pages in rows.items():
-        if len(pages) > 1:
-            why = f"{len(pages)} submissions fit line {row} of the list: remove those that do not count"
-            found.update(dict.fromkeys(pages, (None, why)))
+        if person and often[person.row] > 1:
+            why = f"{often[person.row]} submissions fit line {person.row} of the list: remove those that do not count"
+            found[page] = None, why
     return found
 
 
@@ -209,8 +205,7 @@ def _of_export(sheet: Sheet) -> Person | None:
     if sheet.system == "Moodle":
         return Person(name=sheet.name, identifier=first)
     if sheet.system == "Gradescope":
-        is_email = "@" in first
-        return Person(name=sheet.name, email=first if is_email else "", sis_id="" if is_email else first)
+        return Person(name=sheet.name, email=first) if "@" in first else Person(name=sheet.name, sis_id=first)
     return None
 
 
@@ -225,9 +220,7 @@ def _find(sheet: Sheet, people: Iterable[Person], logins: Mapping[str, Person]) 
         return (person, why) if not person or _fits(sheet, person) else (None, ANOTHER)
     if sheet.page in logins:
         return logins[sheet.page], ""
-    if sheet.system == "Canvas" and any(one.id for one in people):
-        return None, NOBODY
-    if sheet.system == "Moodle" and any(one.identifier for one in people):
+    if {"Canvas": any(one.id for one in people), "Moodle": any(one.identifier for one in people)}.get(sheet.system):
         return None, NOBODY
     if sheet.system == "Gradescope":
         # People write their names themselves there; the address is verified.
@@ -249,7 +242,7 @@ def _fits(sheet: Sheet, person: Person) -> bool:
         return True
     # Moodle puts the name of a group first.
     name, names = _joined(sheet.name), _turned(person.name)
-    return name in names or (sheet.system == "Moodle" and any(name.endswith(one) for one in names))
+    return name in names or (sheet.system == "Moodle" and name.endswith(tuple(names)))
 
 
 def _logins(sheets: Sequence[Sheet], known: People) -> dict[str, Person]:
@@ -275,10 +268,10 @@ def _words(text: str) -> list[str]:
 
 
 def _joined(text: str) -> str:
-    return "".join(re.sub(r"\W|_", "", word) for word in _words(text))
+    return "".join(_words(text))
 
 
 def _turned(name: str) -> set[str]:
     """First name first, and last name first, without spaces: Canvas writes names so, and Chinese ones have none."""
     words = _words(name)
-    return {"".join(itertools.chain(words[i:], words[:i])) for i in range(len(words))}
+    return {"".join([*words[i:], *words[:i]]) for i in range(len(words))}

@@ -14,8 +14,8 @@ from typing import Any
 
 from ..intake.submissions import Doubt
 from ..marking.assignment import Assignment
-from ..status import GRADED, GRADER, LATE, MISSING, NOT_STARTED, STATUSES, TAMPER, UNSAFE
-from .text import clean, clean_lines, slug
+from ..status import GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAMPER, UNSAFE
+from ..text import clean, clean_lines, slug
 
 MAX_BYTES = 32 * 2**20
 
@@ -29,6 +29,9 @@ class Points:
 
     def __add__(self, other: Points) -> Points:
         return Points(self.score + other.score, self.most + other.most)
+
+    def __str__(self) -> str:
+        return f"{number(self.score)}/{number(self.most)}"
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,6 @@ class Sheet:
     name: str = ""
     """Of the person, as the platform writes it."""
     ids: tuple[str, ...] = ()
-    late: bool = False
     sandbox: str = ""
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
@@ -133,7 +135,7 @@ class Sheet:
         for status in (TAMPER, GRADER):
             count = sum(exercise.status == status for exercise in self.exercises)
             found += [f"{status} in {count} exercise{'s' * (count > 1)}"] if count else []
-        return (*found, *([LATE] if self.late else []))
+        return tuple(found)
 
 
 def tidy(points: float) -> float:
@@ -170,38 +172,27 @@ def only(out: Path, assignment: Assignment) -> Sheet:
 
 def sheet_of(data: Mapping[str, Any], file_name: str, assignment: Assignment) -> Sheet:
     """Raises ValueError, TypeError, KeyError, AttributeError: the result is not as the schema says."""
-    lessons = sorted(data["lessons"].items())
-    possible = {
-        (lesson, name): sum(test["max_score"] for test in one["tests"])
-        for lesson, found in lessons
-        for name, one in found["exercises"].items()
+    found = {
+        (lesson, name): one for lesson, about in data["lessons"].items() for name, one in about["exercises"].items()
     }
-    factors = assignment.factors(possible)
+    factors = assignment.factors({key: sum(test["max_score"] for test in one["tests"]) for key, one in found.items()})
+    exercises = [_exercise(lesson, name, one, factors[lesson, name]) for (lesson, name), one in found.items()]
+    lessons = sorted({clean(lesson) for lesson in data["lessons"]})
     student = _text(data["student"]) or "(no name)"
-    exercises = [
-        _exercise(lesson, name, one, factors[lesson, name])
-        for lesson, found in lessons
-        for name, one in found["exercises"].items()
-    ]
-    failed = any(one.status == GRADER for one in exercises)
     return Sheet(
-        student,
-        slug(student, file_name),
-        GRADER if failed else _text(data["status"]),
-        clean(_text(data["system"])),
-        clean(_text(data["name"])),
-        tuple(clean(_text(one)) for one in data["ids"]),
-        bool(data["late"]),
-        clean(_text(data["sandbox"])),
-        float(data["seconds"]),
-        tuple(clean(_text(note), 500) for note in data["notes"]),
-        tuple(Doubt(clean(one["kind"]), clean(one["text"], 500)) for one in data["doubts"]),
-        tuple(
-            Lesson(clean(lesson), tuple(one for one in exercises if one.lesson == clean(lesson)))
-            for lesson, _ in lessons
-        ),
-        tuple(File(clean(one["path"]), _code(one["text"]), int(one["cut"])) for one in data["files"]),
-        clean(_text(data["code"])),
+        folder=student,
+        page=slug(student, file_name),
+        status=GRADER if any(one.status == GRADER for one in exercises) else _text(data["status"]),
+        system=clean(_text(data["system"])),
+        name=clean(_text(data["name"])),
+        ids=tuple(clean(_text(one)) for one in data["ids"]),
+        sandbox=clean(_text(data["sandbox"])),
+        seconds=float(data["seconds"]),
+        notes=tuple(clean(_text(note), 500) for note in data["notes"]),
+        doubts=tuple(Doubt(clean(one["kind"]), clean(one["text"], 500)) for one in data["doubts"]),
+        lessons=tuple(Lesson(name, tuple(one for one in exercises if one.lesson == name)) for name in lessons),
+        files=tuple(File(clean(one["path"]), _code(one["text"]), int(one["cut"])) for one in data["files"]),
+        code=clean(_text(data["code"])),
     )
 
 
@@ -216,8 +207,7 @@ def _exercise(lesson: str, name: str, data: Mapping[str, Any], factor: float) ->
     if data["status"] not in STATUSES:
         raise ValueError(f"the status {clean(data['status'])!r} is none that the grader knows")
     causes = tuple(clean(_text(cause), 500) for cause in data["causes"])
-    told = clean_lines(_text(data["told"]))
-    read = clean(_text(data["read"]))
+    told, read = clean_lines(_text(data["told"])), clean(_text(data["read"]))
     return Exercise(clean(lesson), clean(name), data["status"], parts[True], parts[False], causes, read, told)
 
 

@@ -21,9 +21,9 @@ from typing import Any
 from ppo_by_hand.core.files import write_json, write_text
 
 from ..status import CHANGED, CONFLICT, GIVEN, NOT_FOUND, OWNER
+from ..text import cell, clean, guarded, unguarded
 from .people import People, Person, csv_rows, match
 from .sheets import Sheet, number, tidy
-from .text import cell, clean, guarded, unguarded
 
 FILE, LAST, SEEN = "marks.csv", "marks.last.csv", ".marks.json"
 COLUMNS = ("folder", "student", "id", "points", "score", "reason", "regrade", "flags", "comment")

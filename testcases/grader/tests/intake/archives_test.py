@@ -56,7 +56,7 @@ ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "capitals.zip": (packed({"LESSON04_GAE/GAE.PY": "=", TARGET: GOOD}), "graded", ""),
     "windows.zip": (packed({f"a\\tutorial\\{TARGET.replace('/', chr(92))}": GOOD}), "graded", ""),
     "device.tar": (tarred("w", (member(TARGET, tarfile.CHRTYPE), b""), GOOD_FILE), "graded", "is a device: not read"),
-    "deep.zip": (packed({"a.zip": packed({"b.zip": packed({"c.zip": SOUND})})}), "empty", "archives deeper than 2"),  # type: ignore[dict-item]
+    "deep.zip": (packed({"a.zip": packed({"b.zip": packed({"c.zip": SOUND})})}), "graded", ""),  # type: ignore[dict-item]
     "climbing.zip": (packed({f"x/../../{TARGET}": GOOD, "/tmp/pwned.py": ""}), "empty", "leads out of the archive"),
     "link.zip": (linked(), "empty", "is a link: not read"),
     "link.tar": (tarred("w", (member(TARGET, tarfile.SYMTYPE, "/etc/passwd"), b"")), "empty", "is a link: not read"),

@@ -46,7 +46,7 @@ def test_pages_pass_the_accessibility_check_and_no_number_is_broken(
 
     exercises = {"td_errors": exercise(), "compute_gae": exercise(1, 3, "tamper-suspected", causes=[CAUSE], told="x")}
     files = [{"path": "lesson04_gae/gae.py", "text": CODE, "cut": 0}]
-    ann = result("ann", exercises, files=files, late=True, doubts=[{"kind": "a near name", "text": "gae (1).py"}])
+    ann = result("ann", exercises, files=files, doubts=[{"kind": "a near name", "text": "gae (1).py"}])
     asked = from_dict({"exercises": ["lesson04.td_errors", "lesson04.compute_gae"], "points": 7})
     report(put(tmp_path, ann, result("Cem", status="unreadable")), asked)
     page, found = browser.new_page(viewport=size, color_scheme=scheme), []

@@ -38,7 +38,6 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "student": student,
         "status": "graded",
         "system": "folder",
-        "late": False,
         "score": score,
         "max_score": maximum,
         "secret": "0123456789abcdef",

@@ -9,8 +9,8 @@ import pytest
 from testcases.grader.marking.assignment import from_dict
 from testcases.grader.reports import table
 from testcases.grader.reports.people import csv_rows
-from testcases.grader.reports.text import guarded, unguarded
 from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
+from testcases.grader.text import guarded, unguarded
 from testcases.harness.suite.asserts import named
 
 LIST = "Student,ID,SIS Login ID,Section,HW (77)\n    Points Possible,,,,20\n" + "".join(

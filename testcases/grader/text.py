@@ -25,7 +25,7 @@ def clean(text: object, limit: int = MAX_LINE) -> str:
     text = str(text)
     if len(text) <= limit and text.isascii() and text.isprintable():
         return text
-    line = "".join(" " if letter in BREAKS or letter == "\t" else _visible(letter) for letter in text[: limit + 1])
+    line = "".join(_visible(letter) for letter in text[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "\u2026"
 
 
@@ -40,10 +40,8 @@ def clean_lines(text: object, lines: int = 60, width: int = 400) -> str:
 
 def cell(value: object) -> str | int | float:
     """One cell of a CSV file: numbers stay numbers, None is empty, no text is a formula wherever a line is split."""
-    if value is None:
-        return ""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value
+    if value is None or isinstance(value, (int, float)):
+        return "" if value is None else value
     return ("'" if _is_formula(str(value)) else "") + INNER.sub(r"\1'", clean(value, 2_000))
 
 
@@ -61,7 +59,7 @@ def _is_formula(text: str) -> bool:
     """Or would be one without an apostrophe before it: so `guarded` has a way back."""
     text = text.lstrip("'")
     # A spreadsheet skips what it does not show: spaces, and characters that `clean` has replaced.
-    start = next((letter for letter in text if not letter.isspace() and not _hidden(letter)), "")
+    start = next((letter for letter in text if not letter.isspace() and _visible(letter) == letter), "")
     return bool(start and start in FORMULA) or text.startswith(("\t", "\r", "\n"))
 
 
@@ -72,9 +70,7 @@ def slug(text: str, key: str) -> str:
     return f"{letters or 'student'}-{digest}"
 
 
-def _hidden(letter: str) -> bool:
-    return letter not in JOINERS and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Cn")
-
-
 def _visible(letter: str) -> str:
-    return "?" if _hidden(letter) else letter
+    if letter in BREAKS or letter == "\t":
+        return " "
+    return "?" if letter not in JOINERS and unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Cn") else letter
