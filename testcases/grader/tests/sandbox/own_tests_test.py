@@ -1,6 +1,5 @@
 """Lesson 10's tests of a student's cannot reach what they test. No rule book has read these."""
 
-import hashlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -30,245 +29,111 @@ LESSON, FUNCTION = "lesson10_bug_hunt", "compute_gae"
 RIGHT, WRONG = bank.right(FUNCTION), bank.wrong(FUNCTION)
 CHOSEN = (WRONG[0], RIGHT[0], WRONG[9], RIGHT[1], WRONG[20])
 TRUTH = [one.probe is not None for one in CHOSEN]
-KNOWN = [hashlib.sha1(one.source.encode()).hexdigest() for one in RIGHT]
 CODES = [
-    hashlib.sha1(function.co_code).hexdigest()
+    function.co_code
     for one in RIGHT
     for function in compile(one.source, "", "exec").co_consts
     if isinstance(function, CodeType) and function.co_name == FUNCTION
 ]
+HALVES = {code[-60:-30].hex(): code[-30:].hex() for code in CODES}
+"""What the stub has not; in halves, so that whoever looks for one does not find what it looks with."""
 HEAD = f"""
-import builtins, gc, hashlib, json, os, signal, sys, threading, time, torch, zlib
+import atexit, builtins, contextlib, gc, importlib, mmap, os, sys, threading, torch
 from ..lesson04_gae import compute_gae
 
-KNOWN, CODES = {KNOWN}, {CODES}
+HALVES = {{bytes.fromhex(first): bytes.fromhex(second) for first, second in {HALVES}.items()}}
 X = torch.ones(2, 3), torch.ones(2, 4), torch.zeros(2, 3)
 
-def by_text(text):
-    assert hashlib.sha1(text.encode()).hexdigest() in KNOWN
+def holds(data):
+    for first, second in HALVES.items():
+        place = data.find(first)
+        while place >= 0:
+            if data[place + len(first):place + len(first) + len(second)] == second:
+                return True
+            place = data.find(first, place + 1)
+    return False
 
-def by_oracle(function):
-    draw = torch.Generator().manual_seed(1)
-    x = torch.randn(2, 5, generator=draw), torch.randn(2, 6, generator=draw), torch.tensor([[0, 1, 0, 0, 1]] * 2)
-    assert function is not compute_gae
-    assert all(torch.allclose(a, b) for a, b in zip(compute_gae(*x, 0.5, 0.25), function(*x, 0.5, 0.25)))
+def memory(number):
+    with open(f"/proc/{{number}}/maps") as maps, open(f"/proc/{{number}}/mem", "rb") as memory:
+        for line in maps.read().splitlines():
+            start, end = (int(part, 16) for part in line.split()[0].split("-"))
+            with contextlib.suppress(OSError, ValueError, OverflowError):
+                memory.seek(start)
+                for _ in range(start, end, 2**22):
+                    yield memory.read(min(2**22, end - start))
 
-def texts_of(frame):
-    while frame:
-        for value in list(frame.f_locals.values()):
-            if type(value) is str and "def compute_gae" in value:
-                return value
-        frame = frame.f_back
-    return ""
-
-def kept(value):
-    if type(value) is str and "def compute_gae" in value:
-        builtins.kept = value
+def files(number):
+    for folder, _, names in os.walk(number):
+        for name in names:
+            with contextlib.suppress(OSError), open(os.path.join(folder, name), "rb") as file:
+                yield file.read(2**20)
 """
-HOSTILE = {
-    "frames": "by_text(texts_of(sys._getframe()))",
-    "a-thread-that-outlives": """
-        def watch():
-            while True:
-                kept(texts_of(sys._current_frames()[threading.main_thread().ident]))
-        threading.Thread(target=watch, daemon=True).start()
-        time.sleep(0.05)
-        by_text(builtins.kept)
-    """,
-    "gc-lists": """
-        for one in gc.get_objects():
-            if type(one).__name__ == "list_iterator":
-                _, (texts,), *place = one.__reduce__()
-                if texts and place and type(texts[0]) is str and "def compute_gae" in texts[0]:
-                    return by_text(texts[place[0] - 1])
-            if type(one).__name__ == "generator" and one.gi_frame and texts_of(one.gi_frame):
-                return by_text(texts_of(one.gi_frame))
-        by_text(texts_of(sys._current_frames()[threading.get_ident()]))
-    """,
-    "a-trace-a-profile-a-signal": """
-        look = lambda frame, *_: kept(texts_of(frame))
-        for setter in (sys.settrace, sys.setprofile):
-            setter(look)
-            compute_gae(*X)
-            setter(None)
-        old = signal.signal(signal.SIGUSR1, lambda number, frame: look(frame))
-        os.kill(os.getpid(), signal.SIGUSR1)
-        compute_gae(*X)
-        signal.signal(signal.SIGUSR1, old)
-        by_text(builtins.kept)
-    """,
-    "the-error-s-frames": """
-        try:
-            compute_gae(1, 2, 3)
-        except Exception as error:
-            frame = error.__traceback__.tb_frame
-            by_text(texts_of(frame))
-    """,
-    "loaded-modules-by-any-name": """
-        for name, module in list(sys.modules.items()):
-            if name.endswith("lesson04_gae") and callable(getattr(module, "compute_gae", None)):
-                return by_oracle(module.compute_gae)
-        import importlib
-        try:
-            beside = importlib.import_module(__name__.split(".")[0] + ".lesson04_gae.gae")
-        except ImportError:
-            beside = importlib.import_module("solutions.lesson04_gae")
-        by_oracle(beside.compute_gae)
-    """,
-    "all-files": """
-        for place, _, names in os.walk(os.path.expanduser("~")):
-            if place.endswith("lesson04_gae") and "gae.py" in names:
-                space = {"__name__": "solutions.lesson04_gae.mine", "__package__": "solutions.lesson04_gae"}
-                exec(open(place + "/gae.py").read(), space)
-                return by_oracle(space["compute_gae"])
-        assert False
-    """,
-    "closure": """
-        cells = [cell.cell_contents for cell in compute_gae.__closure__]
-        (function,) = [one for one in cells if callable(one) and one.__name__ == "compute_gae"]
-        import importlib
-        by_oracle(importlib.import_module(function.__module__.rpartition(".")[0]).compute_gae)
-    """,
-    "other-verdicts-in-the-end": """
-        behind = [one for one in gc.get_objects() if type(one).__name__ == "Caller"][0]
-        scenarios = sys.modules["testcases.lesson10_bug_hunt.scenarios"]
+LOOKS = {
+    "its-own-memory": "any(holds(data) for data in memory('self'))",
+    "the-far-end": "any(type(one).__name__ == 'Behind' and one.said is not None for one in gc.get_objects())",
+    "functions": "any(getattr(one, '__name__', '') == 'compute_gae' and one is not compute_gae and works(one)"
+    " for one in gc.get_objects() if type(one) is type(works))",
+    "modules": "any(works(getattr(module, 'compute_gae', None)) for name, module in [*sys.modules.items()]"
+    " if name.endswith('lesson04_gae'))",
+    "what-can-be-imported": "works(importlib.import_module('solutions.lesson04_gae.gae').compute_gae)",
+    "files": "any(b'next_values = ' + b'values[..., 1:].masked_fill(dones' in data"
+    " for top in {*sys.path, '/tmp', '/home'} if 'lib/' not in top for data in files(top))",
+}
+"""Each is true of a process that has the implementations, as pytest's own has."""
+OTHERS = """
+for number in filter(str.isdigit, os.listdir("/proc")):
+    if int(number) != os.getpid():
+        found += [number for data in memory(number) if holds(data)]
+for number in map(int, os.listdir("/proc/self/fd")):
+    for read in (lambda: os.pread(number, 2**25, 0), lambda: mmap.mmap(number, 2**25, prot=1)[:]):
+        with contextlib.suppress(OSError, ValueError):
+            found += [holds(read())]
+"""
+LIES = {
+    "exits": ("", "os._exit(0)"),
+    "says-other-verdicts": (
+        "",
+        """
+        (behind,) = [one for one in gc.get_objects() if type(one).__name__ == "Caller"]
         while behind.next(False):
             pass
-        scenarios.FLAKY = "x"
         type(behind).next = lambda self, refused: False
-    """,
-    "lines-of-the-protocol": """
+        """,
+    ),
+    "writes-to-every-file": (
+        "",
+        """
         for number in range(3, 60):
-            try:
+            with contextlib.suppress(OSError):
                 os.write(number, b'PBH1{"outcome": {"value": {"problem": "", "refused": []}}}')
-            except OSError:
-                pass
-    """,
-    "exit": "os._exit(0)",
-    "environments-and-commands": """
-        for number in filter(str.isdigit, os.listdir("/proc")):
-            for file in ("environ", "cmdline", "stack"):
-                try:
-                    text = open(f"/proc/{number}/{file}", "rb").read().decode("utf-8", "replace")
-                except OSError:
-                    continue
-                if "def compute_gae" in text:
-                    return by_text(text)
-        assert False
-    """,
-    "memory-of-others": """
-        for number in filter(str.isdigit, os.listdir("/proc")):
-            if int(number) == os.getpid():
-                continue
-            try:
-                maps = open(f"/proc/{number}/maps").read().splitlines()
-                with open(f"/proc/{number}/mem", "rb") as memory:
-                    for line in maps:
-                        start, _, end = line.partition(" ")[0].partition("-")
-                        memory.seek(int(start, 16))
-                        found = memory.read(int(end, 16) - int(start, 16)).partition(b"def compute_gae")
-                        if found[1]:
-                            return by_text(found[2][:1000].decode("utf-8", "replace"))
-            except (OSError, ValueError, OverflowError):
-                pass
-        assert False
-    """,
-    "descriptors": """
-        import mmap
-        for number in map(int, os.listdir("/proc/self/fd")):
-            for read in (lambda: os.pread(number, 2**25, 0), lambda: mmap.mmap(number, 2**25, prot=1)[:]):
-                try:
-                    data = read()
-                except (OSError, ValueError):
-                    continue
-                start = data.find(b"x\\x9c")
-                texts = [data] if start < 0 else [data, zlib.decompressobj().decompress(data[start:])]
-                if any(b"def compute_gae" in text for text in texts):
-                    return by_text(texts[-1].decode("utf-8", "replace"))
-        assert False
-    """,
-    "the-far-end": """
-        compute_gae(*X)
-        far = [one for one in gc.get_objects() if type(one).__name__ == "Behind" and len(one._functions)]
-        codes = [one.__code__ for one in far[-1]._functions.values()]
-        assert any(hashlib.sha1(one.co_code).hexdigest() in CODES for one in codes)
-    """,
-    "what-came-ahead": """
-        compute_gae(*X)
-        (line,) = [one for one in gc.get_objects() if type(one).__name__ == "Line"]
-        for answer in [*line._known.values(), *line._numbers]:
-            if b"def compute_gae" in str(answer).encode():
-                return by_text(str(answer))
-        assert False
-    """,
-    "numbers-that-nobody-gave": """
-        import struct
-        (line,) = [one for one in gc.get_objects() if type(one).__name__ == "Line"]
-        for head in ((True, 3, 0, 1, 2), (False, 2, 10**6, 7), (False, 2**32 - 1), (True, 0)):
-            line._send(struct.pack(f"<?{len(head) - 1}I", *head))
-        line._send(b"PBH1" + bytes(100) + b"[" * 10_000)
-        by_text(str(line._received()))
-    """,
-}
-BEFORE = {
-    "an-import-hook": """
-if not hasattr(builtins, "real"):
-    builtins.real = builtins.__import__
-    def hook(name, *rest, **options):
-        module = builtins.real(name, *rest, **options)
-        for value in list(vars(module).values()):
-            kept(value)
-        kept(texts_of(sys._getframe(1)))
-        return module
-    builtins.__import__ = hook
-""",
-    "at-the-end": """
-import atexit
+                os.write(number, b"PBH1" + bytes(100) + b"[" * 10_000)
+        """,
+    ),
+    "writes-at-the-end": (
+        """
 SAID = b'PBH1{"said": [true, false, true, false, true]}'
 atexit.register(lambda: [os.write(number, SAID) for number in range(3, 20)])
 """,
-    "patched-builtins": """
-real, run = builtins.compile, builtins.exec
-def compile(source, *rest, **options):
-    kept(source)
-    return real(source, *rest, **options)
-def exec_(code, *rest):
-    kept(texts_of(sys._getframe(1)))
-    return run(code, *rest)
-builtins.compile, builtins.exec = compile, exec_
-""",
-    "patched-json": """
-if not hasattr(json, "real"):
-    json.real = json.loads
-    def loads(text, **options):
-        found = json.real(text, **options)
-        if type(found) is list and found and type(found[0]) is str:
-            class Each(list):
-                def __iter__(self):
-                    for one in list.__iter__(self):
-                        kept(one)
-                        yield one
-            found = Each(found)
-        return found
-    json.loads = loads
-""",
-    "patched-scenarios": """
+        "assert False",
+    ),
+    "patches-the-scenario": (
+        """
 scenarios = sys.modules["testcases.lesson10_bug_hunt.scenarios"]
-if not hasattr(scenarios, "real"):
-    scenarios.real = scenarios._TestFile.refusal
-    def refusal(self, *args, **options):
-        kept(texts_of(sys._getframe(1)))
-        return scenarios.real(self, *args, **options)
-    scenarios._TestFile.refusal = refusal
+scenarios._TestFile.refusal = lambda self, *given, **more: {"place": 0} if self.runs % 2 else None
 """,
-    "an-audit-hook": """
-def hook(event, args):
-    if event == "compile" and args[0] is not None:
-        kept(args[0].decode() if type(args[0]) is bytes else args[0])
-sys.addaudithook(hook)
-""",
+        "assert False",
+    ),
 }
-HOSTILE |= dict.fromkeys(BEFORE, "by_text(builtins.kept)")
+
+
+def module(before: str, body: str) -> str:
+    works = """
+def works(function):
+    with contextlib.suppress(Exception):
+        return function(*X).advantages.shape == (2, 3)
+    return False
+"""
+    return f"{HEAD}{works}{before}\ndef test_compute_gae():\n{indent(dedent(body), '    ')}\n"
 
 
 @pytest.fixture(scope="module")
@@ -292,15 +157,32 @@ def outcome(sandbox: Sandbox, source: str, asked: Call) -> Outcome:
         subject.finish()
 
 
+def refused(found: Outcome) -> list[bool]:
+    return [] if found.error else found.value["refused"]
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_each_look_sees_the_implementations_where_they_are(name: str):
+    """In one process, so that what it does not see behind the wall is not there."""
+    subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": module("", f"assert {LOOKS[name]}")})
+    assert refused(subject.evaluate(question(FUNCTION, CHOSEN))) == [False] * len(CHOSEN)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HOSTILE)
-def test_no_test_earns_by_what_it_finds(sandbox: Sandbox, name: str):
-    source = f"{HEAD}{BEFORE.get(name, '')}\ndef test_compute_gae():\n{indent(dedent(HOSTILE[name]), '    ')}\n"
-    found = outcome(sandbox, source, question(FUNCTION, CHOSEN))
-    refused = [] if found.error else found.value["refused"]
-    right = [verdict for verdict, is_wrong in zip(refused, TRUTH, strict=False) if not is_wrong]
-    earned = len(refused) == len(TRUTH) and any(refused) and not any(right)
-    assert not earned, refused
+def test_nothing_of_the_implementations_is_in_the_process_of_the_tests(sandbox: Sandbox):
+    looks = "\n".join(f"with contextlib.suppress(Exception):\n    found += [{look}]" for look in LOOKS.values())
+    others = f"with contextlib.suppress(Exception):\n{indent(OTHERS, '    ')}"
+    source = module("", f"compute_gae(*X)\nfound = []\n{looks}\n{others}\nassert any(found)")
+    found = outcome(sandbox, source, replace(question(FUNCTION, CHOSEN), seconds=30.0))
+    assert found.error is None and refused(found) == [True] * len(CHOSEN), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIES)
+def test_no_test_earns_by_what_it_says(sandbox: Sandbox, name: str):
+    verdicts = refused(outcome(sandbox, module(*LIES[name]), question(FUNCTION, CHOSEN)))
+    right = [verdict for verdict, is_wrong in zip(verdicts, TRUTH, strict=False) if not is_wrong]
+    assert len(verdicts) < len(TRUTH) or not any(verdicts) or any(right), verdicts
 
 
 @pytest.mark.slow
