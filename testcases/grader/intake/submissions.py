@@ -78,8 +78,8 @@ class Submission(HandIn):
         return hashlib.sha256(about.encode("utf-8", "replace")).hexdigest()
 
     def note(self, text: str) -> None:
-        if len(self.notes) < MAX_NOTES:
-            self.notes.append(clean(text, 300))
+        """Of too many the last one stays: it says what came of it all."""
+        self.notes[MAX_NOTES - 1 :] = [*self.notes[MAX_NOTES:], clean(text, 300)]
 
     def doubt(self, kind: str, text: str) -> None:
         """A note that nobody should overlook."""
@@ -180,7 +180,7 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
         submission.note(text)
     if not submission.has_work(lessons):
         submission.status = "unreadable" if problems else "empty"
-        if not problems:
+        if not problems and not submission.damaged:
             submission.note(_nothing_found(submission, tree))
     try:
         _look(submission, tree, lessons)

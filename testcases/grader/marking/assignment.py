@@ -22,14 +22,6 @@ Exercise = tuple[str, str]
 """Lesson and name."""
 
 
-class BadKey(ValueError):
-    """One sentence, which begins with the key that is wrong."""
-
-    def __init__(self, key: str, why: str) -> None:
-        super().__init__(f"{key}: {why}")
-        self.key, self.why = key, why
-
-
 @dataclass(frozen=True)
 class Assignment:
     """What counts."""
@@ -48,7 +40,7 @@ class Assignment:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{lesson}.{name}" for lesson, name in self.exercises)
+        return tuple(".".join(exercise) for exercise in self.exercises)
 
     @property
     def total(self) -> float:
@@ -105,10 +97,7 @@ def asked_for(file: str = "", lessons: str = "", points: str = "") -> Assignment
     data: dict[str, Any] = {"lessons": lessons.replace(",", " ").split()} if lessons.strip(" ,") else {}
     if points:
         data["points"] = float(points) if points.replace(".", "", 1).isdecimal() else points
-    try:
-        return from_dict(data)
-    except BadKey as error:
-        raise BadKey(error.key.upper(), error.why) from None
+    return from_dict(data)
 
 
 def from_file(path: Path) -> Assignment:
@@ -126,15 +115,15 @@ def from_file(path: Path) -> Assignment:
 
 
 def from_dict(data: Mapping[str, Any]) -> Assignment:
-    """Raises BadKey."""
+    """Raises ValueError: one sentence about what is wrong, which begins with the key."""
     for key in data:
         if key not in KEYS:
-            raise BadKey(key, f"unknown key, expected one of {', '.join(KEYS)}")
+            raise ValueError(f"{key}: unknown key, expected one of {', '.join(KEYS)}")
     title, points = data.get("title", TITLE), data.get("points")
     if not isinstance(title, str) or not title.strip():
-        raise BadKey("title", f"expected a text, got {title!r}")
+        raise ValueError(f"title: expected a text, got {title!r}")
     if points is not None and not (_is_number(points) and points):
-        raise BadKey("points", f"expected a number above 0, got {points!r}")
+        raise ValueError(f"points: expected a number above 0, got {points!r}")
     exercises = _exercises(data)
     return Assignment(title.strip(), exercises, points, _weights(data.get("weights", {}), exercises))
 
@@ -146,11 +135,11 @@ def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
     for key in ("lessons", "exercises"):
         names = data.get(key, [])
         if not isinstance(names, list):
-            raise BadKey(key, f"expected a list, such as {key} = [...], got {names!r}")
+            raise ValueError(f"{key}: expected a list, such as {key} = [...], got {names!r}")
         for name in names:
             found.update(_named(key, name))
     if not found:
-        raise BadKey("lessons", "expected at least one lesson or exercise, got none")
+        raise ValueError("lessons: expected at least one lesson or exercise, got none")
     return tuple(exercise for exercise in course_points() if exercise in found)
 
 
@@ -166,33 +155,34 @@ def _named(key: str, name: Any) -> list[Exercise]:
     if not found:
         numbers = dict.fromkeys(str(read_lesson(one).number) for one, _ in course_points())
         expected = f"one of {', '.join(numbers)}, or an exercise such as lesson04.compute_gae"
-        raise BadKey(key, f"there is no lesson or exercise {name!r}, expected {expected}")
+        raise ValueError(f"{key}: there is no lesson or exercise {name!r}, expected {expected}")
     if len({one for one, _ in found}) > 1:
         options = " or ".join(".".join(exercise) for exercise in found)
-        raise BadKey(key, f"{name!r} could be two exercises, expected {options}")
+        raise ValueError(f"{key}: {name!r} could be two exercises, expected {options}")
     return found
 
 
 def _weights(table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
     if not isinstance(table, Mapping):
-        raise BadKey("weights", f"expected a table, such as lesson04 = 2, got {table!r}")
+        raise ValueError(f"weights: expected a table, such as lesson04 = 2, got {table!r}")
     found: dict[str, float] = {}
     open_ones = set(exercises)
     for name, weight in _flat(table).items():
+        key = f"weights.{name}"
         if not _is_number(weight):
-            raise BadKey(f"weights.{name}", f"expected a number from 0, got {weight!r}")
-        named = _named(f"weights.{name}", name)
-        chosen = [exercise for exercise in named if exercise in exercises]
+            raise ValueError(f"{key}: expected a number from 0, got {weight!r}")
+        named = _named(key, name)
+        chosen = set(named) & set(exercises)
         if not chosen:
-            raise BadKey(f"weights.{name}", f"is not in this assignment, expected some of {_told(exercises)}")
-        if not open_ones.issuperset(chosen):
-            raise BadKey(f"weights.{name}", "has two weights, its own and that of its lesson; expected one")
-        open_ones -= set(chosen)
+            raise ValueError(f"{key}: is not in this assignment, expected some of {_told(exercises)}")
+        if not open_ones >= chosen:
+            raise ValueError(f"{key}: has two weights, its own and that of its lesson; expected one")
+        open_ones -= chosen
         found[named[0][0] if len(named) > 1 else ".".join(named[0])] = float(weight)
     if found and open_ones:
-        raise BadKey("weights", f"expected one for each lesson or exercise, there is none for {_told(open_ones)}")
+        raise ValueError(f"weights: expected one for each lesson or exercise, there is none for {_told(open_ones)}")
     if found and not sum(found.values()):
-        raise BadKey("weights", "expected at least one above 0, all are 0")
+        raise ValueError("weights: expected at least one above 0, all are 0")
     return found
 
 

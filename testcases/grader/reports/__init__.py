@@ -68,7 +68,7 @@ def write_reports(
             assert mark.sheet
             unwritten[mark.sheet.page] = clean(f"its page could not be written: {type(error).__name__}: {error}")
     imports.canvas(out / "canvas.csv", marks, known, title, assignment.total)
-    imports.moodle(out / "moodle.csv", marks, known, title)
+    imports.moodle(out / "moodle.csv", marks, known)
     pages.write_class(out / "report" / "index.html", marks, assignment, pages.looks(marks, unwritten))
     table.write(out, marks, given.added, before, regraded or {})
     names = {mark.sheet.page: mark.shown for mark in marks if mark.sheet}

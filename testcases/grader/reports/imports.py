@@ -25,34 +25,22 @@ def canvas(path: Path, marks: Sequence[Mark], known: People, title: str, total: 
     _write(path, rows)
 
 
-def moodle(path: Path, marks: Sequence[Mark], known: People, title: str) -> None:
-    """The teacher's own grading worksheet, filled in, or where there is none what Grades, Import, CSV file takes.
+def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:
+    """The teacher's own grading worksheet, filled in; no other cell than grades and comments changes.
 
-    Moodle minds the case of an email address, so it is written as the list has it. Feedback never comes without a
-    grade, because Moodle would erase the grade.
+    Feedback never comes without a grade, because Moodle would erase the grade.
     """
-    if known.is_worksheet:
-        _worksheet(path, marks, known)
-        return
-    head: list[object] = ["Email address", "ID number", "Username", "Full name", title, f"{title} feedback"]
-    rows = [head]
-    for mark, who in _marked(marks):
-        if who.email or who.sis_id or who.login:
-            rows.append([who.email, who.sis_id, who.login, who.name or mark.shown, mark.mark, _feedback(mark)])
-    _write(path, rows)
-
-
-def _worksheet(path: Path, marks: Sequence[Mark], known: People) -> None:
-    """No other cell than grades and comments changes."""
     names = [name.strip().lower() for name in known.header]
-    maximum = names.index("maximum grade") if "maximum grade" in names else None
     by_row = {who.row: mark for mark, who in _marked(marks)}
     rows: list[list[object]] = [[*known.header]]
+    if not known.is_worksheet:
+        path.unlink(missing_ok=True)
+        return
     for person in known.people:
         row: list[object] = [*known.rows[person.row]]
         row += [""] * (len(names) - len(row))
         if mark := by_row.get(person.row):
-            row[names.index("grade")] = _scaled(mark, row[maximum] if maximum is not None else None)
+            row[names.index("grade")] = _scaled(mark, row[names.index("maximum grade")])
             if "feedback comments" in names:
                 row[names.index("feedback comments")] = _feedback(mark)
         rows.append(row)

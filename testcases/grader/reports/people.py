@@ -82,7 +82,8 @@ class People:
     @property
     def is_worksheet(self) -> bool:
         """Moodle's grading worksheet."""
-        return {"identifier", "grade", "last modified (grade)"} <= {name.strip().lower() for name in self.header}
+        wanted = {"identifier", "grade", "maximum grade", "last modified (grade)"}
+        return wanted <= {name.strip().lower() for name in self.header}
 
     def named(self, key: str) -> Person | None:
         """Who has this id, or this name alone."""

@@ -1,6 +1,7 @@
 """Runs `make check` for the tests, and reads what it wrote."""
 
 import csv
+import io
 import json
 import multiprocessing
 import os
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,22 @@ def workers(out: Path) -> list[int]:
         except OSError:
             pass
     return found
+
+
+def packed(files: Mapping[str, str | bytes]) -> bytes:
+    """A zip."""
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return data.getvalue()
+
+
+def put(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
+    return folder
 
 
 def solved(folder: Path, *lessons: str, top: Path = SOLUTIONS) -> Path:

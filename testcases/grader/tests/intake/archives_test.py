@@ -11,7 +11,7 @@ import pytest
 from testcases.grader.intake import archives as reading
 from testcases.grader.intake.exports import find
 from testcases.grader.intake.submissions import Submission, from_folder, read_submission
-from testcases.grader.tests.intake.exports_test import packed
+from testcases.grader.tests.running import packed
 
 TARGET, GOOD = "lesson04_gae/gae.py", "mine = 1\n"
 SOUND = packed({f"tutorial/{TARGET}": GOOD})
@@ -50,13 +50,13 @@ def locked() -> bytes:
 GOOD_FILE = member(f"./anna/tutorial/{TARGET}"), GOOD.encode()
 ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "sound.zip": (SOUND, "graded", ""),
-    "inside.zip": (packed({"homework.zip": SOUND}), "graded", ""),  # type: ignore[dict-item]
+    "inside.zip": (packed({"homework.zip": SOUND}), "graded", ""),
     "tar.tar.gz": (tarred("w:gz", GOOD_FILE), "graded", ""),
     "tar.tar.xz": (tarred("w:xz", GOOD_FILE), "graded", ""),
     "capitals.zip": (packed({"LESSON04_GAE/GAE.PY": "=", TARGET: GOOD}), "graded", ""),
     "windows.zip": (packed({f"a\\tutorial\\{TARGET.replace('/', chr(92))}": GOOD}), "graded", ""),
     "device.tar": (tarred("w", (member(TARGET, tarfile.CHRTYPE), b""), GOOD_FILE), "graded", "is a device: not read"),
-    "deep.zip": (packed({"a.zip": packed({"b.zip": packed({"c.zip": SOUND})})}), "graded", ""),  # type: ignore[dict-item]
+    "deep.zip": (packed({"a.zip": packed({"b.zip": packed({"c.zip": SOUND})})}), "graded", ""),
     "climbing.zip": (packed({f"x/../../{TARGET}": GOOD, "/tmp/pwned.py": ""}), "empty", "leads out of the archive"),
     "link.zip": (linked(), "empty", "is a link: not read"),
     "link.tar": (tarred("w", (member(TARGET, tarfile.SYMTYPE, "/etc/passwd"), b"")), "empty", "is a link: not read"),

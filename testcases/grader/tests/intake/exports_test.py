@@ -4,8 +4,6 @@ Canvas's names are those of its content_zipper.rb, Moodle's of its assign/locall
 submission_metadata.yml, GitHub's those of `gh classroom clone`.
 """
 
-import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from testcases.grader.intake.exports import find, told
 from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import CLOSED, OLDER, SECOND
+from testcases.grader.tests.running import packed, put
 from testcases.harness.suite.asserts import named
 
 GAE = "def td_errors(): ...\n"
@@ -46,22 +45,7 @@ submission_2:
 ANN, BOB = (f"{name}_assignsubmission_file" for name in ("Ann Lee_21", "Bob Smith_22"))
 
 
-def packed(files: Mapping[str, str]) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return data.getvalue()
-
-
 ZIP = packed(TREE)
-
-
-def lay_out(folder: Path, files: Mapping[str, str | bytes]) -> Path:
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
-    return folder
 
 
 def below(folder: str, files: Mapping[str, str | bytes]) -> dict[str, str | bytes]:
@@ -163,7 +147,7 @@ def read(folder: Path) -> dict[str, Submission]:
 def test_everybody_is_found_once(
     tmp_path: Path, files: Mapping[str, str | bytes], system: str, wanted: dict[str, tuple[str, str]]
 ):
-    found = read(lay_out(tmp_path, files))
+    found = read(put(tmp_path, files))
     got = {name: (one.status[0], (*one.ids, "")[0]) for name, one in found.items()}
     assert got == wanted, [one.notes for one in found.values()]
     assert {one.system for one in found.values()} == {system}
@@ -171,7 +155,7 @@ def test_everybody_is_found_once(
 
 def test_of_canvas_attempts_the_newest_counts_and_the_others_are_named(tmp_path: Path):
     files = {f"leeann_11_{number}_gae{more}.py": f"{GAE}# {more}" for number, more in ((9, "-2"), (5, ""), (12, "-1"))}
-    (ann,) = read(lay_out(tmp_path, {**files, "leeann_11_13_rest-1.zip": packed({"a.txt": ""})})).values()
+    (ann,) = read(put(tmp_path, {**files, "leeann_11_13_rest-1.zip": packed({"a.txt": ""})})).values()
     assert ann.files["lesson04_gae/gae.py"].endswith(b"# -2")
     (doubt,) = ann.doubts
     assert doubt.kind == OLDER and "leeann_11_5_gae.py, leeann_11_12_gae-1.py" in doubt.text
@@ -179,7 +163,7 @@ def test_of_canvas_attempts_the_newest_counts_and_the_others_are_named(tmp_path:
 
 @pytest.mark.parametrize("text", ["", "\xff" * 1000, "a: [", "- 1", "submission_1:\n  :submitters: 3\n", "a: &a [*a]"])
 def test_a_strange_list_of_gradescope_changes_nothing(tmp_path: Path, text: str):
-    assert list(read(lay_out(tmp_path, {"submission_1/gae.py": GAE, LISTED: text}))) == ["submission_1"]
+    assert list(read(put(tmp_path, {"submission_1/gae.py": GAE, LISTED: text}))) == ["submission_1"]
 
 
 @named(
@@ -194,30 +178,30 @@ def test_a_strange_list_of_gradescope_changes_nothing(tmp_path: Path, text: str)
 def test_what_one_person_hands_in_is_nobody_elses(tmp_path: Path, kind: str, files: Mapping[str, str]):
     """Not even where nothing else lies there, as when one late submission is graded alone."""
     name = {"folder": "", "zip": "Eve E.zip", "zip-in-a-folder": "Eve E/hw.zip"}[kind]
-    lay_out(tmp_path, {name: packed(files)} if name else below("Eve E", files))
+    put(tmp_path, {name: packed(files)} if name else below("Eve E", files))
     assert [one.student for one in find(tmp_path)] == ["Eve E"]
     assert "There is only one, Eve E, so if it holds the work of several people" in told(tmp_path, find(tmp_path))
 
 
 def test_names_that_differ_in_capitals_only_stay_apart(tmp_path: Path):
-    (one, two) = read(lay_out(tmp_path, {"Ann/gae.py": GAE, "ann.zip": ZIP}))
+    (one, two) = read(put(tmp_path, {"Ann/gae.py": GAE, "ann.zip": ZIP}))
     assert one[:5] == "Ann ~" and two[:5] == "ann ~" and one[5:] != two[5:]
 
 
 def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):
-    lay_out(tmp_path, {"ann/gae.py": GAE, "bob/gae.py": GAE, "Ann Lee - homework.xlsx": "", "roster.csv": ""})
+    put(tmp_path, {"ann/gae.py": GAE, "bob/gae.py": GAE, "Ann Lee - homework.xlsx": "", "roster.csv": ""})
     said = "but Ann Lee - homework.xlsx, roster.csv: whoever handed such a file in has no row"
     assert told(tmp_path, find(tmp_path)).endswith(said)
 
 
 def test_a_folder_of_one_submission_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="one subfolder"):
-        find(lay_out(tmp_path, TREE))
+        find(put(tmp_path, TREE))
 
 
 @pytest.mark.parametrize("name", ["homework.7z", "homework.rar"])
 def test_an_archive_that_is_not_read_is_looked_at_beside_what_is(tmp_path: Path, name: str):
-    lay_out(tmp_path, {"ann/gae.py": GAE, f"ann/{name}": "", f"bob{Path(name).suffix}": "", f"cem/{name}": ""})
+    put(tmp_path, {"ann/gae.py": GAE, f"ann/{name}": "", f"bob{Path(name).suffix}": "", f"cem/{name}": ""})
     ann, bob, cem = read(tmp_path).values()
     assert [doubt.kind for doubt in ann.doubts] == [CLOSED] and "unpack it" in ann.doubts[0].text
     assert bob.student == "bob" and bob.status == "unreadable" and "unpack it" in bob.notes[0]
@@ -231,6 +215,6 @@ def test_several_archives_of_one_person_are_one_submission(tmp_path: Path):
         "ann/no.zip": b"PK",
     }
     files["ann/hw9.zip"] = packed({"tutorial/lesson04_gae/gae.py": GAE + "# 9"})
-    (ann,) = read(lay_out(tmp_path, files)).values()
+    (ann,) = read(put(tmp_path, files)).values()
     assert set(ann.files) == {"lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"} and ann.status == "graded"
     assert [doubt.kind for doubt in ann.doubts] == [SECOND] and any(note.startswith("no.zip") for note in ann.notes)

@@ -8,7 +8,7 @@ from testcases.grader.intake.exports import find
 from testcases.grader.intake.selection import choose, course_files, exercises_in, is_untouched
 from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import NEAR, OTHER_FOLDER, SECOND
-from testcases.grader.tests.intake.exports_test import lay_out
+from testcases.grader.tests.running import put
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.asserts import named
 
@@ -116,7 +116,7 @@ def test_modules_of_the_students_own(name: str, path: str):
 
 
 def only(folder: Path, files: dict[str, str]) -> Submission:
-    (hand_in,) = find(lay_out(folder, {f"ann/{name}": text for name, text in files.items()}))
+    (hand_in,) = find(put(folder, {f"ann/{name}": text for name, text in files.items()}))
     return read_submission(hand_in, ["lesson04_gae"])
 
 

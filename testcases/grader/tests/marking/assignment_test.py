@@ -87,8 +87,8 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, says: 
 @pytest.mark.parametrize(
     "asked, says",
     [
-        ({"lessons": "4 x"}, "LESSONS: there is no lesson or exercise 'x'"),
-        ({"points": "many"}, "POINTS: expected a number above 0"),
+        ({"lessons": "4 x"}, "lessons: there is no lesson or exercise 'x'"),
+        ({"points": "many"}, "points: expected a number above 0"),
         ({"file": "a.toml", "points": "3"}, "ASSIGNMENT: expected the file or LESSONS and POINTS, got both"),
     ],
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import fcntl
 import json
+import os
 import shutil
 import stat
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,9 @@ from testcases.grader.tests.running import (
     SECRET,
     TARGET,
     check,
+    from_the_start,
     grade,
+    packed,
     results,
     row,
     solved,
@@ -31,6 +33,7 @@ from testcases.grader.tests.running import (
     workers,
 )
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog.points import entries
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 
@@ -47,58 +50,6 @@ def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):
         if exercise["status"] != "passed"
     }
     assert result["score"] == result["max_score"], lost
-
-
-AT_HOME = """from __future__ import annotations
-
-import functools
-import importlib
-import typing
-from dataclasses import dataclass
-
-import tutorial.lesson01_masked_sequences.masked as whole
-from ppo_by_hand.core.shapes import check_shapes as _given
-from tutorial import lesson01_masked_sequences as _lesson
-from tutorial.lesson01_masked_sequences import masked_mean as _absolute
-from tutorial.lesson04_gae.own import number as _own
-
-from ..lesson01_masked_sequences import masked_mean as _relative
-from . import own
-from .deep.er import number as _deep
-
-assert _own == own.number == _deep == 3 and whole.masked_mean is _absolute is _relative
-assert importlib.import_module("..lesson01_masked_sequences", __package__) is _lesson
-assert importlib.import_module(f"{__package__}.own") is own
-
-
-@dataclass(frozen=True)
-class _Row:
-    number: int
-
-    @functools.cached_property
-    def kinds(self):
-        return typing.get_type_hints(_Row)
-
-
-assert _Row(1).kinds == {"number": int}
-"""
-"""What a lesson may do at home before its first function."""
-
-
-def test_what_passes_pytest_passes_here(bubblewrap: None, tmp_path: Path):
-    folder = solved(tmp_path / "in" / "ann" / "tutorial", "lesson04_gae") / "lesson04_gae"
-    beside = {"own.py": "number = 3\n", "deep/__init__.py": "", "deep/er.py": "from ..own import number\n"}
-    for name, text in {**beside, "words.json": "[1]"}.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text, "utf-8")
-    source = (folder / "gae.py").read_text("utf-8").replace("from __future__ import annotations\n", "")
-    (folder / "gae.py").write_text(AT_HOME + source, "utf-8")
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "testcases/lesson04_gae", f"--subject={folder.parent}"]
-    home = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert home.returncode == 0, home.stdout
-    assert grade(tmp_path / "in", tmp_path / "out").returncode == 0
-    (result,) = results(tmp_path / "out").values()
-    assert result["score"] == result["max_score"] and result["status"] == "graded", result["lessons"]
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +164,7 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         ([".", "--sandbox", "docker"], "SANDBOX: expected bwrap or none"),
         (["testcases", "--roster", "no-such-file"], "ROSTER: expected a CSV file"),
         (["testcases", "--roster", "LICENSE"], "LICENSE: expected columns such as name"),
-        (["testcases", "--lessons", "14"], "LESSONS: there is no lesson or exercise '14'"),
+        (["testcases", "--lessons", "14"], "lessons: there is no lesson or exercise '14'"),
         (["testcases", "--assignment", "no-such-file"], "No such file"),
         (["testcases", "--limits", "minutes=3"], "LIMITS: expected such as lesson_seconds=60"),
         (["testcases", "--limits", "call_seconds=many"], "got 'call_seconds=many'"),
@@ -305,3 +256,19 @@ def test_what_a_run_writes_is_for_its_owner_alone_and_a_bad_table_stops_it(
     assert done.returncode == 2 and "marks.csv: expected the columns folder" in done.stderr
     assert (undisturbed / "marks.csv").read_text("utf-8") == "a,b\n"
     (undisturbed / "kept.csv").replace(undisturbed / "marks.csv")
+
+
+def test_a_machine_without_utf8_grades_the_same_people(bubblewrap: None, tmp_path: Path):
+    """And a name in bytes of Windows is no other's misfortune."""
+    (tmp_path / "in").mkdir()
+    for name in ("leeann_1_2_\udcdcbung.zip", "özcem_3_4_hw.zip"):
+        with open(os.fsencode(tmp_path / "in" / name), "wb") as file:
+            file.write(packed({TARGET: (SOLUTIONS / TARGET).read_text("utf-8")}))
+    (tmp_path / "class.csv").write_text('Student,ID,Section,HW (7)\n"Öz, Cem",3,A,\n"Lee, Ann",1,A,\n', "utf-8")
+    old = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    told = ("--out", str(tmp_path / "out"), "--lessons", "4", "--roster", str(tmp_path / "class.csv"))
+    done = from_the_start("testcases.grader", str(tmp_path / "in"), *told, **old)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(tmp_path / "out/canvas.csv", encoding="utf-8", newline="") as file:
+        marks = {found[0]: found[-1] for found in csv.reader(file)}
+    assert [marks["Öz, Cem"], marks["Lee, Ann"]] == [str(sum(entry.points for entry in entries("lesson04_gae")))] * 2

@@ -1,14 +1,12 @@
 """A whole class: thirty people, whose names have stopped other graders, in six layouts, three of them hostile."""
 
-import io
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, results, table
+from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, packed, put, results, table
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.catalog.points import entries
 
@@ -32,13 +30,6 @@ POINTS = sum(entry.points for entry in entries("lesson04_gae"))
 LIMITS = "call_seconds=1,grace_seconds=0.5,import_seconds=2"
 
 
-def packed(path: str, text: str) -> bytes:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr(path, text)
-    return data.getvalue()
-
-
 def lay_out(folder: Path) -> dict[str, str]:
     """Five people in each layout; the folder of each in the table -> what they handed in."""
     wanted, authors = {}, "---\n"
@@ -46,22 +37,20 @@ def lay_out(folder: Path) -> dict[str, str]:
         layout, plain = number // 5, "".join(letter for letter in name.lower() if letter.isalnum())
         if number in (4, 14, 24):
             text = [*HOSTILE.values()][number // 10]
-        put: dict[str, str | bytes]
-        key, put = (
+        files: dict[str, str | bytes]
+        key, files = (
             (f"{plain}_{number}", {f"{plain}_{number}_9{number}_gae.py": text}),
             (
                 f"{name}_{number}",
-                {f"{name}_{number}_assignsubmission_file/hw.zip": packed(f"hw/tutorial/{TARGET}", text)},
+                {f"{name}_{number}_assignsubmission_file/hw.zip": packed({f"hw/tutorial/{TARGET}": text})},
             ),
             (f"submission_{number}", {f"submission_{number}/gae.py": text}),
             (f"hw1-{plain}", {f"hw1-{plain}/tutorial/{TARGET}": text, f"hw1-{plain}/.git/HEAD": ""}),
             (name, {f"{name}/{TARGET}": text}),
-            (name, {f"{name}.zip": packed(f"{name}/{TARGET}", text)}),
+            (name, {f"{name}.zip": packed({f"{name}/{TARGET}": text})}),
         )[layout]
         authors += f"{key}:\n  :submitters:\n  - :name: {name!r}\n    :email: p{number}@x.edu\n" if layout == 2 else ""
-        for path, data in put.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(data if isinstance(data, bytes) else data.encode())
+        put(folder, files)
         wanted[key] = text
     (folder / "submission_metadata.yml").write_text(authors, "utf-8")
     return wanted

@@ -9,12 +9,12 @@ from textwrap import indent
 
 import pytest
 
-from testcases.course.students import solved_folder
-from testcases.grader.tests.running import check, results
-from testcases.harness.catalog.lessons import ROOT, region_text
+from testcases.course.students import run_pytest, solved_folder
+from testcases.grader.tests.running import TARGET, check, results
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, region_text
 from testcases.harness.catalog.points import entries
 from testcases.harness.execution import executor
-from testcases.harness.oracle.mutations import changed_source, wrong_answers
+from testcases.harness.oracle.mutations import changed_source, published_answers, wrong_answers
 from testcases.harness.suite.asserts import named
 from testcases.harness.suite.session import Engine
 
@@ -43,12 +43,30 @@ OWN = {
 LATER = "ranking_loss(torch.stack([chosen - (0 if margin is None else margin), rejected], -1))"
 
 
+LESSON = "lesson04_gae"
+PUBLISHED = {one.exercise: one for one in reversed(published_answers(LESSON))}
+RIGHT = "Your formula is right; this is about"
+
+
 def student(folder: Path, *mistakes: tuple[str, str, str]) -> Path:
     """Everything solved, with these mistakes."""
     for lesson, exercise, name in mistakes:
         (wrong,) = [one for one in wrong_answers(lesson) if (one.exercise, one.name) == (exercise, name)]
         path, text = changed_source(lesson, wrong)
         (folder / path).write_text(text, "utf-8")
+    return folder
+
+
+def published(folder: Path) -> Path:
+    """Lesson 4 with the first published way of each exercise that has one, and the solution of the others."""
+    text = (SOLUTIONS / TARGET).read_text("utf-8")
+    for exercise, one in PUBLISHED.items():
+        old = region_text(LESSON, exercise)
+        before, after = (indent(code, "    ") for code in (old, one.change.apply(old)))
+        assert text.count(before) == 1
+        text = text.replace(before, after)
+    (folder / LESSON).mkdir(parents=True, exist_ok=True)
+    (folder / TARGET).write_text(text, "utf-8")
     return folder
 
 
@@ -101,12 +119,14 @@ def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
 @pytest.mark.xdist_group("grader-batches")
 def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: Path):
     found = [one for one in MISTAKES if one[0][6:8] in ("01", "04", "06")]
-    people = {"lee": [found[0], found[2], found[5]], "kim": [found[1], found[4]], "ann": []}
+    people = {"lee": [found[0], found[2], found[5]], "kim": [found[1], found[4]], "ann": [], "pia": []}
     lessons = sorted({lesson for lesson, _, _ in found})
     home = {}
     for name, mistakes in people.items():
         folder = student(solved_folder(tmp_path / "in" / name), *mistakes)
-        if not mistakes:
+        if name == "pia":
+            published(folder)
+        elif not mistakes:
             in_compute_gae(folder, *OWN["the-mistake-is-copied"])
         done = run(folder, lessons)
         home[name] = {name: int(points) for name, points in re.findall(r"^(lesson\w+) +[#.]+ +(\d+)/", done, re.M)}
@@ -115,6 +135,11 @@ def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
     for name, result in results(tmp_path / "out").items():
         assert {lesson: one["score"] for lesson, one in result["lessons"].items()} == home[name], name
+    found = results(tmp_path / "out")["pia"]["lessons"][LESSON]["exercises"]
+    tests = [test for exercise in found.values() for test in exercise["tests"]]
+    lost = {test["id"] for test in tests if test["score"] < test["max_score"]}
+    assert lost and not lost.intersection(entry.test for entry in entries(LESSON) if entry.is_basic)
+    assert all(found[exercise]["told"].startswith(RIGHT) for exercise in PUBLISHED)
     full = sum(entry.points for lesson in lessons for entry in entries(lesson))
     assert all(0.5 * full < sum(points.values()) < full for points in home.values())
 
@@ -123,3 +148,11 @@ def run(folder: Path, lessons: list[str]) -> str:
     suites = [f"testcases/{lesson}" for lesson in lessons]
     command = [sys.executable, "-m", "pytest", *suites, f"--subject={folder}", "-p", "no:cacheprovider"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+
+def test_pytest_says_that_the_formula_is_right(tmp_path: Path):
+    done = run_pytest(published(solved_folder(tmp_path)))
+    points = sum(entry.points for entry in entries(LESSON) if entry.is_basic)
+    assert re.search(rf"\(formula {points}/{points}, safe \d+/\d+\)", done.stdout), done.stdout
+    assert f"{RIGHT} NaN or infinity among the numbers." in done.stdout
+    assert all(line.endswith(".") for line in done.stdout.splitlines() if line.startswith(RIGHT))

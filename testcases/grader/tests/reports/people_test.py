@@ -6,7 +6,7 @@ import pytest
 
 from testcases.grader.reports import people
 from testcases.grader.reports.sheets import Sheet
-from testcases.grader.tests.reports.data import grid, put, read_csv, report, result
+from testcases.grader.tests.reports.data import grid, put, report, result
 from testcases.harness.suite.asserts import named
 
 CANVAS = (
@@ -92,13 +92,6 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
     head, lee, cem = grid(tmp_path / "moodle.csv")
     assert head == MOODLE.splitlines()[0].split(",") and cem == MOODLE.splitlines()[2].split(",")
     assert lee == ["Participant 21", "Ann Lee", "Ann@x.edu", "25", "50", "-", "lesson04_gae 3/6"]
-
-
-def test_without_a_worksheet_moodle_gets_addresses_as_the_list_has_them(tmp_path: Path):
-    (tmp_path / "list.csv").write_text("name;email\nAnn Lee;Ann@x.edu\nBob;\n", "utf-8")
-    report(put(tmp_path, result("Ann Lee"), result("Bob")), roster=tmp_path / "list.csv")
-    assert [row["Email address"] for row in read_csv(tmp_path / "moodle.csv")] == ["Ann@x.edu"]
-    assert [row["Student"] for row in read_csv(tmp_path / "canvas.csv")][1:] == ["Ann Lee", "Bob"]
 
 
 @named(

@@ -47,6 +47,9 @@ def test_verdict(batch: Path, name: str):
         found = result["lessons"][lesson]["exercises"][exercise]
         assert found["status"] in statuses, json.dumps(found, indent=1)
     assert case.score is None or result["score"] == case.score
+    doubts = [f"{one['kind']}: {one['text']}" for one in result["doubts"]]
+    for part in filter(None, case.doubts.split("|")):
+        assert any(part in doubt for doubt in doubts), doubts
 
 
 def test_each_has_a_result_of_known_words(batch: Path):

@@ -5,11 +5,21 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from testcases.grader.intake.selection import course_files
+from testcases.grader.intake.submissions import from_folder
+from testcases.grader.marking.assignment import asked_for
+from testcases.grader.marking.grade import Grader
+from testcases.grader.marking.secret import secret_of
+from testcases.grader.sandbox import bubblewrap as bubblewrap_
 from testcases.grader.sandbox import staging
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson_names, regions
+from testcases.grader.sandbox.limits import Limits
+from testcases.grader.status import NOT_STARTED
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, TUTORIAL, lesson_names, regions
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -96,3 +106,51 @@ def test_the_fingerprint_covers_each_folder_that_a_mark_depends_on(path: Path, m
     assert staging.fingerprint_of.__wrapped__("lesson10_bug_hunt") != before
     monkeypatch.setattr(Path, "read_bytes", lambda file: read(file) + b" " * ("reports" in file.parts))
     assert staging.fingerprint_of.__wrapped__("lesson10_bug_hunt") == before
+
+
+@pytest.mark.parametrize(
+    "where, inside",
+    [
+        ("lib/python3.11/site-packages/ppo_by_hand", "."),
+        (".venv/src/ppo-by-hand/solutions", lesson_names()[0]),
+        ("envs/other/lib/python3.12/site-packages/ppo_by_hand", "."),
+    ],
+)
+def test_an_installed_course_is_not_seen(
+    bubblewrap: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, inside: str
+):
+    place = tmp_path / where
+    (place / inside).mkdir(parents=True)
+    (place / "gae.py").write_text("the solution", "utf-8")
+    for folder in (
+        *list(tmp_path.parents)[:3],
+        tmp_path,
+        *(one for one in place.parents if tmp_path in one.parents),
+        place,
+    ):
+        folder.chmod(0o755)
+    folders = bubblewrap_.interpreter_folders()
+    monkeypatch.setattr(bubblewrap_, "interpreter_folders", lambda: [*folders, str(tmp_path)])
+    assert bubblewrap_.installed() == [str(place)]
+    assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
+    monkeypatch.setattr(bubblewrap_, "installed", list)
+    assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).stdout == "the solution"
+    monkeypatch.setattr(bubblewrap_, "ROOT", place.parent)  # A course at a place such as /usr/src.
+    assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
+
+
+def test_what_was_handed_out_earns_nothing():
+    submission = from_folder(TUTORIAL, "unstarted")
+    assert {path: submission.files[path] for path in course_files()} == staging.untouched()
+    box: Any = SimpleNamespace(kind="bwrap", limits=Limits(), begin=lambda: None)
+    grader = Grader(box, secret_of("s"), staging.untouched(), asked_for(lessons="4").exercises)
+    result = grader.grade(submission)
+    found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
+    assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"]
+
+
+@pytest.mark.parametrize("kind", ["bwrap", "none"])
+def test_on_another_system_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, kind: str):
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(bubblewrap_.NoSandbox, match="make check needs Linux, or a Linux container"):
+        bubblewrap_.check_sandbox(kind)
