@@ -12,7 +12,7 @@ An exercise of which a suite has such a test itself, `test_compute_gae_agrees_wi
 """
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,11 @@ from typing import Any
 import pytest
 
 from testcases.harness.catalog.handles import Exercise, exercise_of
-from testcases.harness.catalog.lessons import lesson_names
-from testcases.harness.catalog.points import AGREEMENT, DEFAULTS, FLOAT32, REFUSALS, Entry, made_tests
+from testcases.harness.catalog.lessons import TESTCASES, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import CONTRACT, Entry, names_in_tests
 from testcases.harness.execution.messages import Call, tensors_in
+from testcases.harness.suite import runner
 from testcases.harness.suite.asserts import call
 from testcases.harness.suite.metamorphic import check_families
 from testcases.harness.suite.questions import plain
@@ -53,9 +55,8 @@ def test_keeps_float32(entry: Entry) -> None:
         call(asked).matches_reference()
 
 
-def test_refuses_bad_arguments(entry: Entry, changed: dict[str, Any], mentions: Sequence[str]) -> None:
-    target, good, _ = refusals(entry)
-    call(target, **{**good, **changed}).raises(ValueError, mentions)
+def test_refuses_bad_arguments(target: Any, arguments: dict[str, Any], mentions: Sequence[str]) -> None:
+    call(target, **arguments).raises(ValueError, mentions)
 
 
 def plain_examples(entry: Entry) -> Iterator[Call]:
@@ -68,43 +69,36 @@ def plain_examples(entry: Entry) -> Iterator[Call]:
         yield replace(asked, grad_of=tuple(name for name in asked.grad_of if slopes.get(name) is not None))
 
 
-def refusals(entry: Entry) -> tuple[Any, dict[str, Any], dict[str, tuple[dict[str, Any], Sequence[str]]]]:
-    """What to call, with which good arguments, and the bad ones by name."""
-    tables = importlib.import_module(f"testcases.{entry.lesson}.contract").REFUSALS
-    (target,) = [target for target in tables if exercise_of(target).name == entry.exercise]
-    return target, *tables[target]
-
-
-TESTS: dict[str, Callable[..., None]] = {
-    AGREEMENT: test_agrees_with_the_reference,
-    DEFAULTS: test_keeps_its_defaults,
-    FLOAT32: test_keeps_float32,
-    REFUSALS: test_refuses_bad_arguments,
-}
-
-
-def cases(lesson: str) -> Iterator[tuple[Entry, str, Callable[..., None], dict[str, Any]]]:
-    """The tests of a lesson: the entry that counts them, the name of the case, function and arguments."""
-    for entry in made_tests(lesson):
-        ending = next(ending for ending in TESTS if entry.function.endswith(ending))
-        if ending != REFUSALS:
-            yield entry, "", TESTS[ending], {"entry": entry}
+def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, Callable[..., None], dict[str, Any]]]:
+    """The tests of a lesson, but for those `written` in its suites: what counts each, the name of the case, function
+    and arguments."""
+    if not (TESTCASES / lesson / "contract.py").is_file():
+        return
+    tables = vars(importlib.import_module(f"testcases.{lesson}.contract"))
+    points = {exercise_of(target).name: worth for target, worth in tables.get("AGREEMENT", {}).items()}
+    wanted = [(Exercise(lesson, name), test_agrees_with_the_reference) for name in read_lesson(lesson).exercises]
+    wanted += [(target, test_keeps_its_defaults) for target in tables.get("DEFAULTS", ())]
+    wanted += [(target, test_keeps_float32) for target in tables.get("FLOAT32", ())]
+    wanted += [(target, test_refuses_bad_arguments) for target in tables.get("REFUSALS", ())]
+    for target, test in wanted:
+        exercise = exercise_of(target).name
+        name = f"test_{names_in_tests(exercise)[-1]}{test.__name__.removeprefix('test')}"
+        worth = points.get(exercise, 2) if test is test_agrees_with_the_reference else 1
+        entry = Entry(lesson, exercise, f"{CONTRACT}.py::{name}", worth)
+        if name in written:
             continue
-        for name, (changed, mentions) in refusals(entry)[2].items():
-            yield entry, name, TESTS[ending], {"entry": entry, "changed": changed, "mentions": mentions}
+        if test is not test_refuses_bad_arguments:
+            yield entry, "", test, {"entry": entry}
+            continue
+        good, bad = tables["REFUSALS"][target]
+        for case, (changed, mentions) in bad.items():
+            yield entry, case, test, {"target": target, "arguments": {**good, **changed}, "mentions": mentions}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folders = {Path(arg).name for arg in metafunc.config.args}
     lessons = [name for name in lesson_names() if name in folders] or lesson_names()
-    found = [case for lesson in lessons for case in cases(lesson) if case[2] is metafunc.function]
-    names = [*found[0][3]] if found else metafunc.fixturenames
-    rows = [
-        pytest.param(
-            *given.values(),
-            id="-".join(filter(None, (entry.lesson[:8], entry.exercise, name))),
-            marks=pytest.mark.points(entry.points),
-        )
-        for entry, name, _, given in found
-    ]
-    metafunc.parametrize(names, rows)
+    found = [case for lesson in lessons for case in runner.cases(lesson) if case.function is metafunc.function]
+    names = ["-".join(filter(None, (case.entry.lesson[:8], case.entry.exercise, case.label))) for case in found]
+    rows = [pytest.param(*case.parameters.values(), id=name) for case, name in zip(found, names, strict=True)]
+    metafunc.parametrize([*found[0].parameters] if found else metafunc.fixturenames, rows)

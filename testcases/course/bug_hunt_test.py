@@ -402,15 +402,19 @@ def test_what_is_run_is_what_pytest_runs(line: str, refused: bool, left_out: str
 
 
 def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(tmp_path: Path, capsys: Any):
-    file = tmp_path / LESSON / "my_tests.py"
-    file.parent.mkdir()
+    file = tmp_path / "tutorial" / LESSON / "my_tests.py"
+    file.parent.mkdir(parents=True)
+    for package in (file.parent, file.parent.parent):
+        (package / "__init__.py").touch()
     file.write_text(f"{GAE}found = {RIGHT}.item()\n    assert found == 1.5\n    assert found == 2\n")
     mine = str(TUTORIAL / LESSON / "my_tests.py")
     for arguments, says in (
         ([f"{file}::test_compute_gae"], ["assert 1.5 == 2", "my_tests.py:12: Ass", "1 failed"]),
         ([f"{mine}::test_compute_gae", "--collect-only"], ["my_tests.py::test_compute_gae", "1 test collected"]),
     ):
-        pytest.main([*arguments, "-p", "no:randomly", "-p", "no:cacheprovider"], plugins=[own_tests])
+        pytest.main(
+            [*arguments, "-p", "no:randomly", "-p", "no:cacheprovider", "--import-mode=importlib"], plugins=[own_tests]
+        )
         printed = capsys.readouterr().out
         assert all(part in printed for part in says), printed
 

@@ -1,4 +1,4 @@
-"""Fixtures of the course's own checks."""
+"""Fixtures of the course's own checks, and the order of the tests of `make test`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +10,33 @@ from huggingface_hub import constants
 
 from testcases import needs
 from testcases.course.students import POCKET
+from testcases.harness.catalog.points import lesson_of
 from testcases.harness.execution import executor
 from testcases.harness.execution.side_effects import GlobalState
 from testcases.harness.oracle.stubs import all_stubs, write_files
 from tiny_models import presets
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Start with what is slow: first what one process must run in a row, then what is alone, then the many wrong and
+    right answers of an exercise; end with the lessons' suites. So no process waits for another's last test.
+
+    And keep an `xdist_group` in one process: xdist 3.8 writes a field that pytest 9.2 never reads (its issue 1386).
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
+    groups = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        of_an_exercise = groups.get(item, "").startswith("lesson")
+        rank = 2 if of_an_exercise else 1 - (item in groups)
+        return item.get_closest_marker("slow") is None, rank, lesson_of(item.nodeid) is not None
+
+    items.sort(key=place)
+    for item, group in groups.items():
+        if "@" not in item.nodeid.rpartition("]")[2]:
+            item._id = type(item._id).parse(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)

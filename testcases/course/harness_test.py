@@ -2,10 +2,10 @@
 
 import dataclasses
 import importlib
-import json
 import math
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy
@@ -19,9 +19,8 @@ from testcases import welcome
 from testcases.course import complete
 from testcases.course.students import replace_body, solved_folder
 from testcases.harness.catalog.handles import Exercise
-from testcases.harness.catalog.lessons import ROOT, course_lessons, electives, regions
+from testcases.harness.catalog.lessons import ROOT, course_lessons, electives, lesson_names, regions
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import entries, entry_of, made_tests, manifest
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
 from testcases.harness.execution.side_effects import GlobalState
@@ -30,9 +29,9 @@ from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference, nan_in
 from testcases.harness.report.failures import CheckFailed, Waiting
 from testcases.harness.student import hint, progress, reset, solution
-from testcases.harness.student.results import Result
+from testcases.harness.student.progress import Result
 from testcases.harness.suite.asserts import assert_equal, call, example, named, scenario
-from testcases.harness.suite.runner import Case, cases, points_of
+from testcases.harness.suite.runner import Case, by_node, cases, entries
 from testcases.harness.suite.session import Engine, current
 from tutorial.lesson04_gae import compute_gae, td_errors
 
@@ -306,37 +305,53 @@ def test_hints_come_one_by_one(state: Path):
     assert "That was the last hint" in texts[-1]
 
 
-def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(hint, "REMEDIES", state / "remedies.json")
-    progress.write(hint.REMEDIES, {"lesson04_gae.td_errors": ["Select with `where`."]})
+def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path):
+    (node, *_) = by_node("lesson04_gae")
+    keep({node: {"": Result("failed", remedies=("Select with `where`.",))}})
     assert "For what your last run showed: Select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
     assert "last run" not in hint.next_hint(read_lesson("4"), "compute_gae")
 
 
+def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, progress.Test]:
+    """All tests of a lesson, at the status of their exercise, or at another one."""
+    return {e.node: progress.Test(e, {"": Result(statuses.get(e.exercise, others))}) for e in entries(lesson)}
+
+
+def keep(results: progress.Results, whole: bool = True) -> dict[str, progress.Test]:
+    """Put a run's results into what is kept, which it returns."""
+    collected = [entry for lesson in {node.partition("/")[0] for node in results} for entry in entries(lesson)]
+    progress.keep(progress.merged(progress.so_far(), collected, results, whole), progress.codes())
+    return progress.so_far()
+
+
 def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
-    progress.update({node: {"a": Result("passed"), "b": Result("failed")}}, whole=True)
-    assert progress.exercise_status("lesson04_gae", "td_errors", progress.so_far()) == "failed"
-    progress.update({node: {"b": Result("passed")}}, whole=False)
-    assert json.loads(progress.STATE.read_text())[node]["cases"] == {"a": "passed", "b": "passed"}
-    assert "  2/" in progress.bar("lesson04_gae", progress.so_far())
+    after = keep({node: {"a": Result("passed"), "b": Result("failed")}})
+    assert progress.exercise_status("lesson04_gae", "td_errors", after) == "failed"
+    after = keep({node: {"b": Result("passed")}}, whole=False)
+    assert after[node].cases == {"a": Result("passed"), "b": Result("passed")}
+    assert "  2/" in progress.bar("lesson04_gae", after)
+    assert keep({node: {"b": Result("passed")}}, whole=True)[node].cases == {"b": Result("passed")}
+
+
+def test_a_lesson_that_was_never_run_has_no_points_yet(state: Path):
+    line = progress.bar("lesson05_ppo_loss", keep({}))
+    assert "....  not run yet  7 left: " in line and "compute_ppo_loss (not run)" in line
 
 
 @pytest.mark.parametrize("rest", ["passed", "failed"])
 def test_what_was_not_earned_is_once_nothing_fails(rest: str):
-    own = [entry for entry in entries("lesson04_gae") if entry.exercise == "td_errors"]
-    state = {own[0].node: {"": Result("not earned")}, own[1].node: {"": Result(rest)}}
-    assert progress.all_is_earned(own, state) == (rest == "passed")
-    assert (progress.earned(own[0], state) > 0) == (rest == "passed")
+    first, second, *others = known("lesson04_gae", {}, "passed").values()
+    own = [first.marked("not earned"), second.marked(rest), *others]
+    assert first.earned > 0 and own[0].earned == 0
+    assert progress.all_is_earned(own) == (rest == "passed")
 
 
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
     node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
-    progress.update({node: {"": Result("partly", 0.675)}}, whole=True)
-    assert " 13/" in progress.bar("lesson10_bug_hunt", progress.so_far())
-    assert progress.status(entry_of(node) or pytest.fail(node), progress.so_far()) == "partly"
-    progress.update({node: {"": Result("failed")}}, whole=True)
-    assert "  0/" in progress.bar("lesson10_bug_hunt", progress.so_far())
+    after = keep({node: {"": Result("partly", 0.675)}})
+    assert " 13/" in progress.bar("lesson10_bug_hunt", after) and after[node].status == "partly"
+    assert "  0/" in progress.bar("lesson10_bug_hunt", keep({node: {"": Result("failed")}}))
 
 
 def test_what_is_asked_of_a_view_is_answered_in_order():
@@ -348,27 +363,24 @@ def test_what_is_asked_of_a_view_is_answered_in_order():
 
 
 def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
-    lesson, failed = "lesson04_gae", ("compute_response_gae", "compute_gae")
-    results = {e.node: {"": Result("failed" if e.exercise in failed else "passed")} for e in entries(lesson)}
-    assert progress.next_step([lesson], results).startswith("Next: compute_gae, ")
-    results = {e.node: {"": Result("failed" if e.exercise == failed[0] else "passed")} for e in entries(lesson)}
-    assert progress.next_step([lesson], results).startswith("Next: compute_response_gae, ")
-    results = {node: progress.earlier(cases) for node, cases in results.items()}
-    assert progress.next_step([lesson], results).endswith("run its tests again.")
+    lesson, failed = "lesson04_gae", {"compute_response_gae": "failed", "compute_gae": "failed"}
+    assert progress.next_step([lesson], known(lesson, failed, "passed")).startswith("Next: compute_gae, ")
+    after = known(lesson, {"compute_response_gae": "failed"}, "passed")
+    assert progress.next_step([lesson], after).startswith("Next: compute_response_gae, ")
+    after = {node: progress.earlier(test) for node, test in after.items()}
+    assert progress.next_step([lesson], after).endswith("run its tests again.")
 
 
 def test_next_follows_the_text_and_what_failed_comes_first():
     lesson = "lesson08_rollout"
     assert [name for name in progress.left(lesson, {})][:2] == ["sample_token", "generate"]
-    failed = "evaluate_responses"
-    results = {e.node: {"": Result("failed" if e.exercise == failed else "not started")} for e in entries(lesson)}
-    assert progress.next_step([lesson], results).startswith("Next: evaluate_responses, ")
+    after = known(lesson, {"evaluate_responses": "failed"}, "not started")
+    assert progress.next_step([lesson], after).startswith("Next: evaluate_responses, ")
 
 
 def test_a_finished_lesson_says_what_one_can_do_now_and_what_to_look_at():
     lesson = "lesson04_gae"
-    half = {e.node: {"": Result("failed" if e.exercise == "compute_gae" else "passed")} for e in entries(lesson)}
-    done = {e.node: {"": Result("passed")} for e in entries(lesson)}
+    half, done = known(lesson, {"compute_gae": "failed"}, "passed"), known(lesson, {}, "passed")
     first, second, third = progress.finished([lesson], half, done)
     assert first.startswith("Lesson 4 is done. You can now say what a TD error is")
     assert "make solution LESSON=4" in second and "notebooks/04_gae.ipynb" in second
@@ -409,7 +421,7 @@ finally:
 
 def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):
     """All of lessons 1 to 12 passed: nothing is next, and the page at the end names what comes after."""
-    done = {e.node: {"": Result("passed")} for lesson in course_lessons() for e in entries(lesson)}
+    done = {node: test for lesson in course_lessons() for node, test in known(lesson, {}, "passed").items()}
     monkeypatch.setattr(progress, "so_far", lambda: done)
     monkeypatch.setattr(sys, "argv", ["progress"])
     progress.main()
@@ -479,22 +491,13 @@ def test_a_test_that_the_engine_makes_rejects_what_it_is_for(function, test: str
 
 
 def test_a_test_that_a_suite_has_is_not_made_again():
-    nodes = [entry.node for entry in manifest().values()]
-    names = [(entry.lesson, entry.function) for entry in manifest().values()]
-    assert len(nodes) == len(set(nodes)) and len(names) == len(set(names))
+    every = [entry for lesson in lesson_names() for entry in entries(lesson)]
+    assert len({(entry.lesson, entry.function) for entry in every}) == len(every)
 
 
-@pytest.mark.parametrize("lesson", course_lessons() + electives())
-def test_points_that_are_read_are_those_of_the_tests_that_run(lesson: str):
-    made = {entry.node for entry in made_tests(lesson)}
-    ran = {case.entry.node: points_of(case.function) for case in cases(lesson) if case.entry.node not in made}
-    assert ran == {entry.node: entry.points for entry in entries(lesson) if entry.node not in made}
-
-
-def test_points_and_progress_do_not_wait_for_torch():
-    command = "import sys; from testcases.harness.catalog import points; "
-    command += "from testcases.harness.student import hint, progress; "
-    command += "points.manifest(); print(*sys.modules)"
+def test_progress_and_hints_do_not_wait_for_torch():
+    command = "import sys; from testcases.harness.student import hint, progress, reset, solution; "
+    command += "progress.main(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout.split()
 

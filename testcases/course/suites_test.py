@@ -11,7 +11,7 @@ from testcases.course import complete, durations
 from testcases.course.students import reference
 from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import entries, suites
+from testcases.harness.catalog.points import suites
 from testcases.harness.catalog.sections import headings
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import Executor, solutions
@@ -31,7 +31,7 @@ from testcases.harness.report.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.mutation_check import recorded, survivors, version
 from testcases.harness.suite.questions import plain
-from testcases.harness.suite.runner import Case, cases, cases_of
+from testcases.harness.suite.runner import Case, cases, cases_of, entries
 from testcases.harness.suite.session import Engine
 
 SAMPLE = 20

@@ -8,13 +8,12 @@ import pytest
 from testcases.course.students import reference
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names
-from testcases.harness.catalog.points import entries
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import NamedChange, instead
 from testcases.harness.oracle.reference import examples, with_change
 from testcases.harness.suite.anti_gaming import not_earned
-from testcases.harness.suite.runner import cases_of
+from testcases.harness.suite.runner import cases_of, entries
 from testcases.harness.suite.session import Engine
 
 EXERCISES = [(lesson, exercise) for lesson in lesson_names() for exercise in read_lesson(lesson).exercises]

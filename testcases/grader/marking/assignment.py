@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog.lessons import course_lessons
+from testcases.harness.catalog.lessons import course_lessons, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import manifest
+from testcases.harness.suite.runner import entries
 
 TITLE = "PPO by Hand"
 KEYS = ("title", "lessons", "exercises", "points", "weights")
@@ -72,7 +72,7 @@ class Assignment:
 def course_points() -> dict[Exercise, int]:
     """Every exercise, those of electives as well, with the points of its tests."""
     found: dict[Exercise, int] = {}
-    for entry in manifest().values():
+    for entry in (entry for lesson in lesson_names() for entry in entries(lesson)):
         exercise = entry.lesson, entry.exercise
         found[exercise] = found.get(exercise, 0) + entry.points
     return dict(sorted(found.items(), key=lambda item: item[0][0]))

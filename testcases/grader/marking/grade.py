@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from testcases.harness.catalog.encodings import text_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import Entry, manifest
+from testcases.harness.catalog.points import Entry
 from testcases.harness.execution.messages import StudentError
 from testcases.harness.oracle.reference import Reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.memo import Remembering, Sparing
 from testcases.harness.suite.questions import if_right
-from testcases.harness.suite.runner import Case, cases
+from testcases.harness.suite.runner import Case, cases, entries
 from testcases.harness.suite.session import Engine
 
 from ..intake.exports import HandIn
@@ -327,20 +327,13 @@ def _status_of(error: StudentError) -> str:
 
 @cache
 def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tuple[Case, ...]]]]:
-    """Lesson -> exercise -> test -> its cases, in the order of the points.
-
-    Raises:
-        LookupError: a test that is worth points does not exist.
-    """
+    """Lesson -> exercise -> test -> its cases, in the order of the points."""
     plan: dict[str, dict[str, dict[Entry, tuple[Case, ...]]]] = {}
-    for entry in manifest().values():
-        if (entry.lesson, entry.exercise) not in exercises:
-            continue
-        found = tuple(case for case in cases(entry.lesson) if case.node == entry.node)
-        if not found:
-            raise LookupError(f"the suites have {entry.node}, and there is no such test")
-        plan.setdefault(entry.lesson, {}).setdefault(entry.exercise, {})[entry] = found
-    return dict(sorted(plan.items()))
+    for entry in (entry for lesson in sorted({lesson for lesson, _ in exercises}) for entry in entries(lesson)):
+        if (entry.lesson, entry.exercise) in exercises:
+            found = tuple(case for case in cases(entry.lesson) if case.entry == entry)
+            plan.setdefault(entry.lesson, {}).setdefault(entry.exercise, {})[entry] = found
+    return plan
 
 
 def _summary(results: list[Result]) -> dict[str, Any]:

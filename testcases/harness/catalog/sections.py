@@ -1,9 +1,10 @@
-"""Which section of a lesson's text explains an exercise."""
+"""Which section of a lesson's text explains an exercise, and the stories behind the suspects."""
 
 import re
+import tomllib
 from functools import cache
 
-from .lessons import TUTORIAL
+from .lessons import TESTCASES, TUTORIAL
 
 HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
 DEFAULT = "The exercises"
@@ -52,3 +53,10 @@ def section_of(lesson: str, exercise: str) -> str:
     ends = [number for _, number, level in _outline(lesson) if number > starts[0] and level < 4]
     lines = _lines(lesson)[starts[0] : ends[0] if ends else None]
     return "\n".join([*lines, f"(tutorial/{lesson}/README.md, line {starts[0] + 1})"])
+
+
+@cache
+def stories(lesson: str) -> dict[str, dict[str, str]]:
+    """The real bug behind each suspect, by exercise: `source`, such as "huggingface/trl#1", and `story`."""
+    path = TESTCASES / lesson / "stories.toml"
+    return tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}

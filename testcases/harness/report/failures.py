@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..execution.messages import Call, Elsewhere, Foreign, Outcome, Record, StudentError, fields_of
+from ..execution.messages import MAX_PRINTED, Call, Elsewhere, Foreign, Outcome, Record, StudentError, fields_of
 
 MAX_LINES = 12
 LEAST = 3
@@ -129,6 +129,11 @@ def printed_lines(outcome: Outcome) -> list[str]:
     if len(lines) > SCREEN or outcome.printed_length > len(outcome.printed):
         lines = lines[:SCREEN] + [f"    ... cut: {outcome.printed_length:,} characters in all; pytest -s shows them"]
     return ["printed", *lines]
+
+
+def shortened(text: str) -> str:
+    """What a test has printed, at most a screenful."""
+    return "\n".join(printed_lines(Outcome(printed=text[:MAX_PRINTED], printed_length=len(text)))[1:])
 
 
 def wrap(text: str) -> list[str]:

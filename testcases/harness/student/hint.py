@@ -13,8 +13,6 @@ from ..catalog.lessons import lesson as read_lesson
 from . import progress
 
 SHOWN = progress.FOLDER / "hints.json"
-REMEDIES = progress.FOLDER / "remedies.json"
-"""By exercise, what to do about the causes that its last failure named."""
 STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
@@ -33,8 +31,9 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     Raises:
         LookupError: there is no such exercise.
     """
+    state = progress.so_far()
     if exercise is None:
-        left = progress.left(lesson.name, progress.so_far())
+        left = progress.left(lesson.name, state)
         if not left:
             return f"All exercises of {lesson.name} have passed. For a hint all the same, name one: EXERCISE=..."
         exercise = left[0]
@@ -42,7 +41,8 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     steps = hints(lesson.name).get(exercise, [])
     shown = progress.read(SHOWN)
     key = f"{lesson.name}.{exercise}"
-    remedies = progress.read(REMEDIES).get(key, [])
+    cases = (one for test in progress.tests_of(state, lesson.name, exercise) for one in test.cases.values())
+    remedies = next((one.remedies for one in cases if one.remedies), ())
     count = min(shown.get(key, 0) + 1, len(steps))
     progress.write(SHOWN, {**shown, key: count})
     lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]

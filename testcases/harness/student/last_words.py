@@ -15,6 +15,7 @@ from typing import NoReturn
 from ..catalog.lessons import ROOT
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.points import Entry
+from ..execution.messages import Call
 from .progress import FOLDER
 
 NAME = "running-{}"
@@ -63,6 +64,14 @@ def left_behind() -> Iterator[str]:
         if said:
             place = _place(Path(file), said, dump)
             yield f"{said}: your last run ended in it without a word, {place}. Did a library crash there?"
+
+
+def endless(call: Call, where: str) -> str:
+    """What is said as a process ends that nothing else can stop."""
+    return (
+        f"{call.lesson} · {call.exercise} never ends, and catches whatever would stop it, so pytest ends here, "
+        f"at {where}: is there a loop around `except:` or `except BaseException:`? Catch the one error that you expect."
+    )
 
 
 @contextmanager

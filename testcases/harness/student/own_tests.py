@@ -3,15 +3,13 @@
 They run on the course's functions of the other lessons, as they do where they are graded.
 """
 
-import ast
-import traceback
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from _pytest.assertion.rewrite import rewrite_asserts
 
 from ..catalog.lessons import lesson_names
 from ..execution.modules import ModuleSet
@@ -24,36 +22,33 @@ def is_own_tests(path: Path) -> bool:
     return path.name.partition("::")[0] == FILE and path.parent.name in lesson_names()
 
 
-def pytest_pycollect_makemodule(module_path: Path, parent: Any) -> Any:
-    return OwnTests.from_parent(parent, path=module_path) if is_own_tests(module_path) else None
+@cache
+def _modules(folder: Path) -> ModuleSet:
+    return ModuleSet(folder.parent, [folder.name])
+
+
+@contextmanager
+def _on_the_course(path: Path) -> Iterator[None]:
+    """In this block `from ..lesson04_gae import compute_gae` is the course's."""
+    if not is_own_tests(path):
+        yield
+        return
+    with _modules(path.parent).in_place():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """Here pytest imports the file."""
+    with _on_the_course(collector.path):
+        if isinstance(collector, pytest.Module) and is_own_tests(collector.path):
+            # As where they are graded: a warning fails no test.
+            collector.add_marker(pytest.mark.filterwarnings("default"))
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Any:
     """A test may import in its body, too."""
-    own = pyfuncitem.getparent(OwnTests)
-    with own.modules.in_place() if own else nullcontext():
+    with _on_the_course(pyfuncitem.path):
         return (yield)
-
-
-class OwnTests(pytest.Module):
-    """The file, loaded where `from ..lesson04_gae import compute_gae` is the course's."""
-
-    def _getobj(self) -> ModuleType:
-        lesson, source = self.path.parent.name, self.path.read_bytes()
-        self.modules = ModuleSet(self.path.parent.parent, [lesson])
-        module: Any = ModuleType(f"tutorial.{lesson}.{self.path.stem}")
-        module.__package__, module.__file__ = f"tutorial.{lesson}", str(self.path)
-        self.modules.modules[module.__name__] = module  # dataclasses look their module up
-        try:
-            tree = ast.parse(source, str(self.path))
-            rewrite_asserts(tree, source, str(self.path), self.config)
-            with self.modules.in_place():
-                exec(compile(tree, str(self.path), "exec", dont_inherit=True), vars(module))
-        except Exception as error:
-            own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(self.path)]
-            lines = [*traceback.format_list(own), *traceback.format_exception_only(error)]
-            raise self.CollectError(f"{FILE} does not load\n{''.join(lines)}") from None
-        # As where they are graded: a warning fails no test.
-        self.add_marker(pytest.mark.filterwarnings("default"))
-        return module

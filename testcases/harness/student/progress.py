@@ -1,19 +1,22 @@
 """How far a student has come: kept in `.progress/` at the root, shown after each run and by `make progress`.
 
+The tests of a lesson, with their points, are those that pytest has collected when one of them was run last: so nothing
+here has to import a suite, or torch.
+
 python -m testcases.harness.student.progress
 """
 
 import argparse
 import ast
 import hashlib
-import itertools
 import json
 import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,16 +26,73 @@ from ppo_by_hand.core.progress import while_read
 
 from ..catalog.lessons import CAPSTONE, ROOT, TUTORIAL, course_lessons, electives, lesson_names, region_text
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import Entry, entries, entry_of, once_written
-from .results import Result, Results, read_result
+from ..catalog.points import Entry, once_written
 
 FOLDER = ROOT / ".progress"
 STATE = FOLDER / "tests.json"
 BAR = 24
 WIDE = 200
 
+WORST_FIRST = (
+    "failed",
+    "failed earlier",
+    "partly",
+    "waiting",
+    "not started",
+    "not run",
+    "not earned",
+    "kept",
+    "passed",
+)
+"""Of a case of a test. "kept": right with the solution's version of what it calls. "failed earlier": the last run left
+it out, so it may have been repaired since. "not earned": a stub would pass it, too."""
 FAILED = ("failed", "failed earlier", "partly")
+DONE = ("passed", "kept")
 AGAIN = "It failed in an earlier run: run its tests again."
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one case of a test."""
+
+    status: str
+    share: float = 0.0
+    """Of its points, where it is earned partly."""
+    waits_for: tuple[int, str] | None = None
+    """Number of the lesson and exercise of the stub, where it waits for one."""
+    remedies: tuple[str, ...] = ()
+    """What to do about the causes that a failure names: `make hint` says it."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test function, and what is known of its cases."""
+
+    entry: Entry
+    cases: Mapping[str, Result] = field(default_factory=dict)
+    """Parameters -> result."""
+
+    @property
+    def status(self) -> str:
+        """The worst of its cases."""
+        return _worst(one.status for one in self.cases.values())
+
+    @property
+    def earned(self) -> int:
+        """Its points so far."""
+        if self.status == "partly":
+            return int(self.entry.points * min(one.share for one in self.cases.values() if one.share))
+        return self.entry.points if self.status in DONE else 0
+
+    def marked(self, status: str) -> "Test":
+        """With all its cases at one status."""
+        return replace(self, cases=dict.fromkeys(self.cases, Result(status)))
+
+
+State = Mapping[str, Test]
+"""Node -> test, of the lessons that have been run."""
+Results = Mapping[str, Mapping[str, Result]]
+"""Node -> parameters -> result, of one run."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -42,6 +102,15 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def write(path: Path, state: Mapping[str, Any]) -> None:
+    """Atomically, so that an interrupted run leaves the old state."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ignore = path.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", "utf-8")
+    write_text(path, json.dumps(state, indent=1))
 
 
 Codes = Mapping[tuple[str, str], str]
@@ -83,106 +152,83 @@ def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
             yield from _definitions(child, f"{prefix}{child.name}.")
 
 
-def so_far() -> dict[str, dict[str, Result]]:
-    """The results that are kept, of the code as it is now: those of another are forgotten."""
+def so_far() -> dict[str, Test]:
+    """What is kept, of the code as it is now: results of another are forgotten, but for what to do about them."""
     stored, now = read(STATE), codes()
     found = {}
     for node, kept in stored.items():
         with suppress(AttributeError, KeyError, TypeError):  # where somebody has edited it
-            cases = {case: read_result(one) for case, one in kept["cases"].items()}
-            if kept["code"] == _judged(node, cases, now):
-                found[node] = cases
+            cases = {case: result_of(one) for case, one in kept["cases"].items()}
+            test = Test(Entry(**kept["entry"]), cases)
+            if kept["code"] != _judged(test, now):
+                cases = {case: Result("not run", remedies=one.remedies) for case, one in cases.items()}
+            found[node] = replace(test, cases=cases)
     return found
 
 
-def keep(results: Results, judged: Codes | None = None) -> None:
-    """Write the results, all of them, and which code they are of: that of the start of the run, or of now."""
-    judged = codes() if judged is None else judged
-    write(
-        STATE,
-        {
-            node: {"code": _judged(node, cases, judged), "cases": {case: one.stored() for case, one in cases.items()}}
-            for node, cases in results.items()
-        },
-    )
+def keep(state: State, judged: Codes) -> None:
+    """Write all that is known, and which code it is about."""
+    write(STATE, {node: {**asdict(test), "code": _judged(test, judged)} for node, test in state.items()})
 
 
-def _judged(node: str, cases: Mapping[str, Result], known: Codes) -> str:
+def result_of(told: Mapping[str, Any]) -> Result:
+    """A result from plain values, of which some may have become lists on their way."""
+    number, stub = told["waits_for"] or (0, "")
+    return Result(told["status"], told["share"], (number, stub) if stub else None, tuple(told["remedies"]))
+
+
+def _judged(test: Test, known: Codes) -> str:
     """The code that the results of a test belong to: its exercise, and the stubs that it waits for."""
-    entry = entry_of(node)
-    names = {(entry.lesson, entry.exercise)} if entry else set()
-    names |= {(read_lesson(str(one.waits_for[0])).name, one.waits_for[1]) for one in cases.values() if one.waits_for}
+    stubs = {one.waits_for for one in test.cases.values() if one.waits_for}
+    names = {
+        (test.entry.lesson, test.entry.exercise),
+        *((read_lesson(str(number)).name, stub) for number, stub in stubs),
+    }
     return " ".join(known.get(name, "") for name in sorted(names))
 
 
-def write(path: Path, state: Mapping[str, Any]) -> None:
-    """Atomically, so that an interrupted run leaves the old state."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ignore = path.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", "utf-8")
-    write_text(path, json.dumps(state, indent=1))
+def merged(state: State, collected: Iterable[Entry], results: Results, whole: bool) -> dict[str, Test]:
+    """What is known after a run. All tests of its lessons are `collected`; with `whole` the former parameters of those
+    that it ran are forgotten."""
+    collected = [*collected]
+    lessons = {entry.lesson for entry in collected}
+    after = {node: test for node, test in state.items() if test.entry.lesson not in lessons}
+    for entry in collected:
+        before = state[entry.node].cases if entry.node in state else {}
+        now = results.get(entry.node)
+        after[entry.node] = Test(entry, before if now is None else dict(now) if whole else {**before, **now})
+    return after
 
 
-def update(results: Results, whole: bool) -> None:
-    """Put a run's results into the state."""
-    keep(merged(so_far(), results, whole))
-
-
-def merged(state: Results, results: Results, whole: bool) -> dict[str, dict[str, Result]]:
-    """The state and a run's results; with `whole` a function's former parameters are forgotten."""
-    joined = {function: dict(cases) for function, cases in state.items()}
-    for function, cases in results.items():
-        # A reset writes "not started" for a function without its cases.
-        before = {case: found for case, found in joined.get(function, {}).items() if case}
-        joined[function] = dict(cases) if whole else {**before, **cases}
-    return joined
-
-
-def earlier(cases: Mapping[str, Result]) -> dict[str, Result]:
-    """The results of a test that the last run left out: what failed may have been repaired since."""
+def earlier(test: Test) -> Test:
+    """A test that the last run left out: what failed may have been repaired since."""
     again = Result("failed earlier")
-    return {case: again if found.status == "failed" else found for case, found in cases.items()}
+    return replace(test, cases={case: again if one.status == "failed" else one for case, one in test.cases.items()})
 
 
-def status(entry: Entry, results: Results) -> str:
-    """Status of one test function: the worst of its cases, so "passed" if all passed; "not run" without any."""
-    return _worst({found.status for found in results.get(entry.node, {}).values()})
+def all_is_earned(own: Iterable[Test]) -> bool:
+    """Whether none of these tests fails any longer; then those that were not earned have passed."""
+    return {test.status for test in own} <= {"passed", "kept", "not earned", "not run"}
 
 
-def earned(entry: Entry, results: Results) -> int:
-    """Points of one test function."""
-    state = status(entry, results)
-    if state != "partly":
-        return entry.points if state in ("passed", "kept") else 0
-    return int(entry.points * min(found.share for found in results[entry.node].values() if found.share))
+def tests_of(state: State, lesson: str, exercise: str = "") -> list[Test]:
+    """What is known of a lesson, or of one exercise of it."""
+    own = [test for test in state.values() if test.entry.lesson == lesson]
+    return [test for test in own if exercise in ("", test.entry.exercise)]
 
 
-def all_is_earned(own: Iterable[Entry], state: dict[str, dict[str, Result]]) -> bool:
-    """Whether none of an exercise's tests fails any longer; then those that were not earned have passed."""
-    found = {entry.node: status(entry, state) for entry in own}
-    is_so = set(found.values()) <= {"passed", "kept", "not earned", "not run"}
-    for node, text in found.items():
-        if is_so and text == "not earned":
-            state[node] = dict.fromkeys(state[node], Result("passed"))
-    return is_so
-
-
-def exercise_status(lesson: str, exercise: str, results: Results) -> str:
+def exercise_status(lesson: str, exercise: str, state: State) -> str:
     """Status of an exercise: the worst of its tests."""
-    found = {status(entry, results) for entry in entries(lesson) if entry.exercise == exercise}
-    return _worst(found)
+    return _worst(test.status for test in tests_of(state, lesson, exercise))
 
 
-def _worst(found: set[str]) -> str:
-    order = ("failed", "failed earlier", "partly", "waiting", "not started", "not run", "not earned", "kept", "passed")
-    return next((one for one in order if one in found), "not run")
+def _worst(found: Iterable[str]) -> str:
+    return min(found, key=WORST_FIRST.index, default="not run")
 
 
-def left(lesson: str, results: Results) -> list[str]:
+def left(lesson: str, state: State) -> list[str]:
     """The exercises of a lesson in which something is left to do."""
-    names = as_in_the_text(lesson)
-    return [name for name in names if exercise_status(lesson, name, results) not in ("passed", "kept")]
+    return [name for name in as_in_the_text(lesson) if exercise_status(lesson, name, state) not in DONE]
 
 
 @cache
@@ -193,66 +239,72 @@ def as_in_the_text(lesson: str) -> tuple[str, ...]:
     return tuple(sorted(read_lesson(lesson).exercises, key=lambda name: text.find(f"| `{name}` |") % (len(text) + 1)))
 
 
-def bar(lesson: str, results: Results, columns: int = WIDE) -> str:
+def bar(lesson: str, state: State, columns: int = WIDE) -> str:
     """One line: "lesson04_gae  ######......  12/20 points  left: compute_gae (failed)"."""
-    found = entries(lesson)
-    total = sum(entry.points for entry in found)
-    points = sum(earned(entry, results) for entry in found)
+    tests, open_ones = tests_of(state, lesson), left(lesson, state)
+    points, total = _points(tests)
+    counted = f"{points:3}/{total} points" if tests else "not run yet"
     filled = BAR * points // total if total else 0
-    open_ones = left(lesson, results)
-    width = max(map(len, lesson_names()))
-    line = f"{lesson:{width}}  {'#' * filled}{'.' * (BAR - filled)}  {points:3}/{total} points"
+    line = f"{lesson:{max(map(len, lesson_names()))}}  {'#' * filled}{'.' * (BAR - filled)}  {counted}"
     if columns < 100:
-        line = f"{read_lesson(lesson).short} {points:3}/{total} points"
+        line = f"{read_lesson(lesson).short} {counted}"
     if not open_ones:
         return f"{line}  done"
-    if columns >= 100:
-        line += f" ({', '.join(_parts(found, results))})"
-    shown = ", ".join(f"{name} ({exercise_status(lesson, name, results)})" for name in open_ones[:3])
+    if columns >= 100 and tests:
+        basic, rest = (_points(test for test in tests if test.entry.is_basic == is_basic) for is_basic in (True, False))
+        line += " (formula {}/{}, safe {}/{})".format(*basic, *rest)
+    shown = ", ".join(f"{name} ({exercise_status(lesson, name, state)})" for name in open_ones[:3])
     line = f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
     return line if len(line) <= columns or columns >= 100 else f"{line[: columns - 3]}..."
 
 
-def _parts(found: Sequence[Entry], results: Results) -> Iterator[str]:
-    """The points of the basic suite, and those of the rest."""
-    for name, is_basic in (("formula", True), ("safe", False)):
-        own = [entry for entry in found if entry.is_basic == is_basic]
-        yield f"{name} {sum(earned(entry, results) for entry in own)}/{sum(entry.points for entry in own)}"
+def _points(tests: Iterable[Test]) -> tuple[int, int]:
+    """Earned, and in all."""
+    tests = [*tests]
+    return sum(test.earned for test in tests), sum(test.entry.points for test in tests)
 
 
-def bars(lessons: Iterable[str], results: Results) -> list[str]:
-    """One line a lesson, for those that have points; short ones in a narrow terminal."""
+def bars(lessons: Iterable[str], state: State) -> list[str]:
+    """One line a lesson; short ones in a narrow terminal."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
-    return [bar(lesson, results, columns) for lesson in lessons if entries(lesson)]
+    return [bar(lesson, state, columns) for lesson in lessons]
 
 
-def next_step(lessons: Iterable[str], results: Results) -> str:
+def next_step(lessons: Iterable[str], state: State) -> str:
     """The first exercise of these lessons that is not done, or the one of another lesson that it waits for, and where
     it is; empty if there is none. Within a lesson what has failed comes first; else the order is the text's."""
     for lesson in lessons:
-        found = {name: exercise_status(lesson, name, results) for name in as_in_the_text(lesson)}
-        for name, state in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
-            waits = _waits_for(lesson, name, results) if state == "waiting" else None
-            if waits:
+        found = {name: exercise_status(lesson, name, state) for name in left(lesson, state)}
+        for name, status in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
+            if status == "waiting" and (waits := _waits_for(lesson, name, state)):
                 number, waited = waits
                 waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
                 return f"{_step(read_lesson(str(number)).name, waited)} {waiting}"
-            if state not in ("passed", "kept"):
-                name = _at_fault(lesson, name, results) if state == "failed" else name
-                then = f"Read tutorial/{lesson}/README.md first."
-                return f"{_step(lesson, name)} {AGAIN if state == 'failed earlier' else then}"
+            name = _at_fault(lesson, name, state) if status == "failed" else name
+            then = AGAIN if status == "failed earlier" else f"Read tutorial/{lesson}/README.md first."
+            return f"{_step(lesson, name)} {then}"
     return ""
 
 
-def _at_fault(lesson: str, exercise: str, results: Results) -> str:
+def _step(lesson: str, exercise: str) -> str:
+    return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
+
+
+def _at_fault(lesson: str, exercise: str, state: State) -> str:
     """An exercise of the lesson that this failed one calls and that failed as well; itself if there is none."""
     text = region_text(lesson, exercise)
     called = [name for name in read_lesson(lesson).exercises if re.search(rf"\b{name.rpartition('.')[2]}\(", text)]
-    failed = [name for name in called if exercise_status(lesson, name, results) == "failed"]
+    failed = [name for name in called if exercise_status(lesson, name, state) == "failed"]
     return next((name for name in failed if name != exercise), exercise)
 
 
-def finished(lessons: Iterable[str], before: Results, after: Results) -> list[str]:
+def _waits_for(lesson: str, exercise: str, state: State) -> tuple[int, str] | None:
+    """Number and exercise of the stub that an exercise waits for."""
+    found = (one for test in tests_of(state, lesson, exercise) for one in test.cases.values())
+    return min((one.waits_for for one in found if one.waits_for), default=None)
+
+
+def finished(lessons: Iterable[str], before: State, after: State) -> list[str]:
     """For each lesson whose last exercise has passed now: what one can do, and what to look at."""
     lines = []
     for name in lessons:
@@ -267,44 +319,21 @@ def finished(lessons: Iterable[str], before: Results, after: Results) -> list[st
             f"Your code and the course's:  make solution LESSON={lesson.number}"
             + (f"    To see it move: notebooks/{notebook}" if notebook else "")
         ]
-        lines += [f"Next lesson: tutorial/{other}/README.md" for other in [following(name, after)] if other]
+        later = course_lessons()[course_lessons().index(name) + 1 :] if name in course_lessons() else ()
+        lines += [f"Next lesson: tutorial/{other}/README.md" for other in later if left(other, after)][:1]
     return lines
 
 
-def following(lesson: str, results: Results) -> str | None:
-    """The next lesson of the course after this one that is not done; none after an elective."""
-    later = itertools.dropwhile(lambda name: name != lesson, course_lessons())
-    return next((name for name in later if name != lesson and left(name, results)), None)
-
-
-def the_end(lessons: Iterable[str], results: Results) -> str:
+def the_end(lessons: Iterable[str], state: State) -> str:
     """What to do next once the capstone has passed; empty before."""
-    if not any(lesson.startswith(CAPSTONE) and not left(lesson, results) for lesson in lessons):
+    if not any(lesson.startswith(CAPSTONE) and not left(lesson, state) for lesson in lessons):
         return ""
     said = (
         "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
         "OUT=runs/mine"
     )
-    open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, results))
+    open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, state))
     return "\nAfter the course, if you like: ".join([said, *open_ones])
-
-
-def _step(lesson: str, exercise: str) -> str:
-    return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
-
-
-def _waits_for(lesson: str, exercise: str, results: Results) -> tuple[int, str] | None:
-    """Number and exercise of the stub that an exercise waits for."""
-    nodes = [entry.node for entry in entries(lesson) if entry.exercise == exercise]
-    found = (one for node in nodes for one in results.get(node, {}).values())
-    return min((one.waits_for for one in found if one.waits_for), default=None)
-
-
-def waiting(lessons: Iterable[str], results: Results) -> list[str]:
-    """A line for each exercise that waits for a stub."""
-    found = ((lesson, name) for lesson in lessons for name in as_in_the_text(lesson))
-    stubs = ((lesson, name, _waits_for(lesson, name, results)) for lesson, name in found)
-    return [f"{lesson}: {name} waits. {once_written(stub[1])}" for lesson, name, stub in stubs if stub]
 
 
 @contextmanager
@@ -326,8 +355,10 @@ def main() -> None:
         print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
     for line in [*bars(course_lessons(), state), "", "after the course (electives):", *bars(electives(), state)]:
         print(line)
-    for line in waiting(lesson_names(), state):
-        print(line)
+    for lesson in lesson_names():
+        for name in as_in_the_text(lesson):
+            if stub := _waits_for(lesson, name, state):
+                print(f"{lesson}: {name} waits. {once_written(stub[1])}")
     print("\n" + (next_step(course_lessons(), state) or "All lessons are done."))
     if offer := the_end(course_lessons(), state):
         print(offer)

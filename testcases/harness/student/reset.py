@@ -10,10 +10,8 @@ from pathlib import Path
 
 from ..catalog.lessons import ROOT, TUTORIAL, Lesson
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import entries
 from ..oracle.stubs import stubs_of, write_files
-from .progress import FOLDER, keep, said_plainly, so_far
-from .results import Result
+from .progress import FOLDER, said_plainly
 
 
 def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
@@ -31,7 +29,6 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
             kept = FOLDER / "backup" / stamp / lesson.name
         shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("__pycache__"))
     write_files(tutorial, stubs_of(lesson.name))
-    keep({**so_far(), **{entry.node: {"": Result("not started")} for entry in entries(lesson.name)}})
     return kept
 
 

@@ -4,14 +4,15 @@ import gc
 import importlib
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import pytest
 
-from ..catalog.points import Entry, entries, suites
+from ..catalog.lessons import lesson as read_lesson
+from ..catalog.points import Entry, exercise_of, lesson_of, split_node, suites
 from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
 
 
@@ -49,15 +50,19 @@ class Case:
 
 @cache
 def cases(lesson: str) -> tuple[Case, ...]:
-    by_node = {entry.node: entry for entry in entries(lesson)}
+    """All tests of a lesson: those of its suites, and those that contract_test.py asks of its exercises.
+
+    Raises:
+        LookupError: a test function's name begins with no exercise of its lesson.
+    """
     collected = []
-    for name in suites(lesson):
-        module = importlib.import_module(f"testcases.{lesson}.{name}")
-        for test, function in vars(module).items():
-            if test.startswith("test_") and inspect.isfunction(function):
-                entry = by_node[f"{lesson}/{name}.py::{test}"]
+    for suite in suites(lesson):
+        module = importlib.import_module(f"testcases.{lesson}.{suite}")
+        for name, function in vars(module).items():
+            if name.startswith("test_") and inspect.isfunction(function) and function.__module__ == module.__name__:
+                entry = Entry(lesson, exercise_of(lesson, name), f"{suite}.py::{name}", _points_of(function))
                 collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
-    made = importlib.import_module("testcases.contract_test").cases(lesson)
+    made = importlib.import_module("testcases.contract_test").cases(lesson, {case.entry.function for case in collected})
     return (*collected, *(Case(*one) for one in made))
 
 
@@ -65,7 +70,25 @@ def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:
     return tuple(case for case in cases(lesson) if case.entry.exercise == exercise)
 
 
-def points_of(function: Callable[..., None]) -> int:
+@cache
+def by_node(lesson: str) -> Mapping[str, Entry]:
+    """Node -> test function of a lesson, exercise by exercise, the basic suite first: here its points are counted."""
+    order = read_lesson(lesson).exercises
+    entries = dict.fromkeys(case.entry for case in cases(lesson))
+    return {entry.node: entry for entry in sorted(entries, key=lambda entry: order.index(entry.exercise))}
+
+
+def entries(lesson: str) -> list[Entry]:
+    return [*by_node(lesson).values()]
+
+
+def entry_of(nodeid: str) -> Entry | None:
+    """The test function of a pytest node id, with or without its parameters."""
+    lesson = lesson_of(nodeid)
+    return by_node(lesson).get(split_node(nodeid)[0]) if lesson else None
+
+
+def _points_of(function: Callable[..., None]) -> int:
     """What a test function is worth by its mark."""
     return next((mark.args[0] for mark in getattr(function, "pytestmark", []) if mark.name == "points"), 1)
 

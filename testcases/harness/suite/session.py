@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property
@@ -53,6 +53,8 @@ class Engine:
     """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
     of_the_formula: bool = False
     """Whether this test is of the basic suite, where numbers are compared as float32."""
+    is_heard: bool = True
+    """Whether the calls of a test are its own: what they print is shown, and `breakpoint()` stops in them."""
     draws: int = 0
     """How often examples were asked for: a test that asks for none does not depend on the seed."""
     answered: list[Call] = field(default_factory=list)
@@ -72,6 +74,15 @@ class Engine:
             yield self
         finally:
             _active.reset(token)
+
+    @contextmanager
+    def in_silence(self) -> Iterator[None]:
+        """In this block nobody sees what the calls print, and no `breakpoint()` stops."""
+        self.is_heard = False
+        try:
+            yield
+        finally:
+            self.is_heard = True
 
     def begin_test(self, of_the_formula: bool = False) -> None:
         self.of_the_formula = of_the_formula
@@ -144,7 +155,7 @@ class Engine:
         self.require_started(call.lesson, call.exercise)
         first = self._first_answer(call.lesson, call.exercise)
         known = self._endless.get((call.lesson, call.exercise)) or (first if first and is_timeout(first) else None)
-        with a_tests_own_calls():
+        with a_tests_own_calls() if self.is_heard else nullcontext():
             outcome = known or self._run(call)
         if outcome.error is None:
             self.answered.append(call)

@@ -33,7 +33,7 @@ from testcases.grader.tests.running import (
     workers,
 )
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
-from testcases.harness.catalog.points import entries
+from testcases.harness.suite.runner import entries
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, packed, put, results, table
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
-from testcases.harness.catalog.points import entries
+from testcases.harness.suite.runner import entries
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
 

@@ -12,10 +12,10 @@ import pytest
 from testcases.course.students import run_pytest, solved_folder
 from testcases.grader.tests.running import TARGET, check, results
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, region_text
-from testcases.harness.catalog.points import entries
 from testcases.harness.execution import executor
 from testcases.harness.oracle.mutations import changed_source, published_answers, wrong_answers
 from testcases.harness.suite.asserts import named
+from testcases.harness.suite.runner import entries
 from testcases.harness.suite.session import Engine
 
 MISTAKES = {

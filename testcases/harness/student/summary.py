@@ -1,0 +1,156 @@
+"""What a student reads at the end of a run of pytest: the first failures of each exercise, then how far they are."""
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..catalog.lessons import lesson_names
+from ..catalog.points import lesson_of, split_node
+from ..catalog.sections import stories
+from ..report.failures import with_first_line
+from ..suite.runner import entries, entry_of
+from . import progress
+from .progress import Result
+from .verdicts import told
+
+SHOWN_PER_EXERCISE = 2
+HANDED_OUT = "_as_handed_out"
+
+
+@dataclass
+class Run:
+    """What one run of pytest has found."""
+
+    subject: str
+    is_progress: bool
+    """Whether it is of the student's own folder, so that what it finds is kept."""
+    is_whole: bool
+    """Whether it runs all cases of each test that it runs."""
+    not_earned: Callable[[str, str, Sequence[str]], Mapping[str, str]]
+    """Asked for the passed tests of an exercise that a stub would pass, too."""
+    results: dict[str, dict[str, Result]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._codes = progress.codes() if self.is_progress else {}
+        """Of the files as the run began."""
+
+    def note(self, report: Any) -> None:
+        """Keep the result of a test."""
+        if entry_of(report.nodeid) and (report.when == "call" or report.failed):
+            function, case = split_node(report.nodeid)
+            said, plain = told(report), Result("passed" if report.passed else "failed")
+            self.results.setdefault(function, {})[case] = progress.result_of(said) if said else plain
+
+    def shown(self, failed: list[Any], full: bool) -> tuple[list[Any], list[str]]:
+        """The failures to show, in the order of the suites, and a line about each of the others."""
+        self._say_what_is_right(failed)
+        failed = sorted(failed, key=_place)
+        if full:
+            return failed, []
+        is_one = len({lesson_of(function) for function in self.results}) == 1
+        later = [report for report in failed if not is_one and told(report).get("cause", "").endswith(HANDED_OUT)]
+        shown, hidden = _first_of_each([report for report in failed if report not in later])
+        lines = [f"{name}: {n} more failed; fix the above first, or see all with --full" for name, n in hidden.items()]
+        for lesson in sorted({lesson_of(report.nodeid) or "" for report in later}):
+            lines.append(f"{lesson}: handed out broken, and not repaired yet; it is that lesson's work")
+        return shown, lines
+
+    def _say_what_is_right(self, failed: list[Any]) -> None:
+        """A failure of the advanced suite says first that the formula is right, where all of the basic suite has passed
+        in this run, or in an earlier one of the same code."""
+        known = self._merged(progress.so_far() if self.is_progress else {})
+        for report in failed:
+            entry, said = entry_of(report.nodeid), told(report).get("if_right")
+            if said and entry and not entry.is_basic:
+                own = progress.tests_of(known, entry.lesson, entry.exercise)
+                if all(test.status == "passed" for test in own if test.entry.is_basic):
+                    report.longrepr = with_first_line(said, report.longreprtext)
+
+    def _merged(self, before: progress.State) -> dict[str, progress.Test]:
+        lessons = dict.fromkeys(lesson_of(node) or "" for node in self.results)
+        collected = (entry for lesson in lessons for entry in entries(lesson))
+        return progress.merged(before, collected, self.results, self.is_whole)
+
+    def write_ending(self, terminal: Any) -> None:
+        """Keep what is known, and write how far the student is."""
+        lessons = [name for name in lesson_names() if any(lesson_of(node) == name for node in self.results)]
+        if not lessons:
+            return
+        before = progress.so_far() if self.is_progress else {}
+        state = self._merged(before)
+        lines = self._take_back(state)
+        if self.is_progress:
+            progress.keep(state, self._codes)
+            lines += _stories_told(lessons, before, state)
+            state = {node: test if node in self.results else progress.earlier(test) for node, test in state.items()}
+        for line in lines:
+            terminal.write_line(line)
+        terminal.section("your progress" if self.is_progress else f"subject: {self.subject}", sep="-")
+        waiting = {told(report)["said"] for one in ("kept", "waiting") for report in terminal.stats.get(one, [])}
+        lines = [*sorted(waiting), *progress.bars(lessons, state)]
+        if self.is_progress:
+            lines += progress.finished(lessons, before, state) or filter(None, [progress.next_step(lessons, state)])
+            lines += filter(None, [progress.the_end(lessons, state)])
+        for line in lines:
+            terminal.write_line(line)
+
+    def _take_back(self, state: dict[str, progress.Test]) -> list[str]:
+        """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
+        earn nothing, as the grader has it; they do once it has none. A line that says so."""
+        taken: dict[str, int] = {}
+        tested = [entry for node in self.results if (entry := entry_of(node))]
+        for lesson, exercise in dict.fromkeys((entry.lesson, entry.exercise) for entry in tested):
+            own = {test.entry.node: test for test in progress.tests_of(state, lesson, exercise)}
+            if progress.all_is_earned(own.values()):
+                state.update({node: test.marked("passed") for node, test in own.items() if test.status == "not earned"})
+                continue
+            passed = [node for node in own if {*self.results.get(node, {}).values()} == {Result("passed")}]
+            if why := self.not_earned(lesson, exercise, passed) if passed else {}:
+                state.update({node: own[node].marked("not earned") for node in why})
+                taken[exercise] = sum(len(self.results[node]) for node in why)
+        if not taken:
+            return []
+        number, names = sum(taken.values()), " and ".join(filter(None, [", ".join([*taken][:-1]), [*taken][-1]]))
+        if number == 1:
+            first, then = "1 of these passes doesn't count yet, because a stub would pass it too.", "It counts"
+        else:
+            first, then = f"{number} of these passes don't count yet, because a stub would pass them too.", "They count"
+        return [f"{first} {then} once all tests of {names} pass."]
+
+
+def _place(report: Any) -> tuple[Any, ...]:
+    """Order of the suites, whatever the order of the run."""
+    _, line, name = report.location
+    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, told(report).get("place", 0), name
+
+
+def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
+    """The failures to show, and how many of each exercise are left out."""
+    shown: list[Any] = []
+    kinds: dict[str, set[tuple[str, str]]] = {}
+    hidden: dict[str, int] = {}
+    for report in failed:
+        entry, said = entry_of(report.nodeid), told(report)
+        if entry is None or not said:
+            shown.append(report)
+            continue
+        name, kind = f"{entry.lesson} {entry.exercise}", (said["kind"], said["cause"])
+        seen = kinds.setdefault(name, set())
+        if kind in seen or len(seen) >= SHOWN_PER_EXERCISE:
+            hidden[name] = hidden.get(name, 0) + 1
+        else:
+            seen.add(kind)
+            shown.append(report)
+    return shown, hidden
+
+
+def _stories_told(lessons: Iterable[str], before: progress.State, after: progress.State) -> list[str]:
+    """The lines about each suspect that has passed now and had not before."""
+    lines = []
+    for lesson in lessons:
+        for exercise, story in stories(lesson).items():
+            passed = [progress.exercise_status(lesson, exercise, state) == "passed" for state in (before, after)]
+            if passed == [False, True]:
+                lines += textwrap.wrap(f"{exercise}: found. {story['source']}. {story['story']}", 110) + [""]
+    return lines
