@@ -55,12 +55,17 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
 
 
 def course(stack: str, own: str) -> SimpleNamespace:
-    """Every lesson by the name of its folder without the number: `course(STACK, "lesson09_ppo_trainer").gae`.
+    """Every lesson by the name of its folder without the number, and the files of `own` by theirs.
+
+    With own = "lesson09_ppo_trainer" they are `.gae`, `.rollout` and so on, and `.trainer`, which is its file.
 
     Args: as `lessons`.
     """
     names = [own, *(name for name in lesson_names() if name != own)]
-    return SimpleNamespace(**{name[9:]: lesson for name, lesson in zip(names, lessons(stack, *names), strict=True)})
+    files = sorted(path.stem for path in (ROOT / "solutions" / own).glob("[!_]*.py"))
+    loaded = lessons(stack, *names, *(f"{own}.{file}" for file in files))
+    of_files = dict(zip(files, loaded[len(names) :], strict=True))
+    return SimpleNamespace(**of_files | {name[9:]: lesson for name, lesson in zip(names, loaded, strict=False)})
 
 
 def _unwritten(lesson: str) -> list[str]:

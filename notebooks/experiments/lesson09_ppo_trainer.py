@@ -101,7 +101,7 @@ class Training:
 
     def _replaced(self, name: str, function: Callable) -> Any:
         """A context in which the trainer, or the sampler that it calls, finds the wrong function under this name."""
-        trainer, sampler = self.course.ppo_trainer.trainer, self.course.rollout.generation
+        trainer, sampler = self.course.trainer, self.course.rollout.generation
         owner = trainer if hasattr(trainer, name) else sampler
         right = getattr(owner, name)
         return patch.object(owner, name, lambda *given, **named: function(right, *given, **named))

@@ -114,7 +114,7 @@ class TwoProcesses:
 
     def _in_each_process(self, fault: str) -> None:
         AcceleratorState._reset_state(reset_partial_state=True)  # a fork inherits that of the notebook's own run
-        own, lesson_9 = self.course.scaling.trainer, self.course.ppo_trainer.trainer
+        own, lesson_9 = self.course.trainer, self.course.ppo_trainer.trainer
         with ExitStack() as patched:
             for name, function in self.faults.get(fault, {}).items():
                 patched.enter_context(patch.object(own if hasattr(own, name) else lesson_9, name, function))

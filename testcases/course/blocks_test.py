@@ -49,6 +49,15 @@ def test_the_own_lesson_is_the_students_and_the_others_stay_the_courses(course: 
     assert masked is solutions.lesson01_masked_sequences
 
 
+def test_all_lessons_and_the_students_files_are_there_by_name(course: Path) -> None:
+    import solutions.lesson08_rollout
+
+    found = blocks_of(course).course("tutorial", "lesson09_ppo_trainer")
+    own = course / "tutorial" / "lesson09_ppo_trainer" / "trainer.py"
+    assert found.trainer.PPOTrainer.train.__code__.co_filename == str(own)
+    assert found.rollout is solutions.lesson08_rollout
+
+
 @pytest.mark.parametrize("own", lesson_names())
 def test_a_lesson_that_is_not_written_is_named_with_its_file_and_exercises(
     course: Path, stub_folder: Path, own: str
