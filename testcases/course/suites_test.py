@@ -29,7 +29,7 @@ from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference, same_outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.harness.suite.anti_gaming import not_earned
-from testcases.harness.suite.mutation_check import recorded, survivors, version
+from testcases.harness.suite.mutation_check import mutants_of, recorded, survivors, version
 from testcases.harness.suite.questions import plain
 from testcases.harness.suite.runner import Case, cases, cases_of, entries
 from testcases.harness.suite.session import Engine
@@ -187,7 +187,8 @@ def test_only_recorded_mutants_survive(lesson: str):
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_the_record_of_mutants_is_as_new_as_the_solution(lesson: str):
     found = recorded().get(lesson, {"version": None, "survivors": {}})
-    assert found["version"] == version(lesson), f"run python -m testcases.harness.suite.mutation_check {lesson}"
+    is_new = found["version"] == version(lesson) and found["tried"] == len(mutants_of(lesson))
+    assert is_new, f"run python -m testcases.harness.suite.mutation_check {lesson}"
     assert "" not in found["survivors"], f"say why these survive, or close the hole: {found['survivors']['']}"
 
 

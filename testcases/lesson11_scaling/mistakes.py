@@ -17,10 +17,6 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
     """each process gets consecutive sorted rows, the first all long ones: the others wait for it; assign round-robin"""
     empty_microbatches_left_out = edit("in starts] => in starts if start < len(share)]")
     """a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones"""
-    size_shared_among_processes = first(
-        "micro_batch_size = micro_batch_size and max(micro_batch_size // n_processes, 1)"
-    )
-    """micro_batch_size is shared among the processes; it is what one process computes at once"""
     rest_dropped = edit(
         "-(-len(lengths) // n_processes) => max(len(lengths) // n_processes, 1)",
         "[process::n_processes] => [process::n_processes][:most_rows]",
@@ -34,23 +30,6 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
     """None is taken as one row at a time; it means all rows of the process at once"""
     number_in_place_of_size = edit("micro_batch_size or most_rows => -(-most_rows // (micro_batch_size or 1))")
     """micro_batch_size is taken as the number of microbatches; it is the number of rows in each"""
-    assigned_in_a_snake = edit(
-        "shares = => turn = 2 * n_processes\nshares =",
-        "longest_first[process::n_processes] => "
-        "longest_first[[i for i in range(len(lengths)) if i % turn in (process, turn - 1 - process)]]",
-    )
-    """assigned forward, then backward: the i-th row goes to process i % n_processes, always from the first on"""
-    microbatches_assigned = edit(
-        "shares = [longest_first[process::n_processes] for process in range(n_processes)] => "
-        "pieces = [*longest_first.split(size)]\n"
-        "pieces += [longest_first[:0]] * (-len(pieces) % n_processes)",
-        "[[share[start : start + size] for start in starts] for share in shares] => "
-        "[pieces[process::n_processes] for process in range(n_processes)]",
-    )
-    """microbatches are assigned, not rows: the first process gets the longest ones; assign rows, then split the rows of
-    each process"""
-    one_microbatch_too_many = edit("(0, most_rows, size) => (0, most_rows + size, size)")
-    """one microbatch too many, empty everywhere: as many as the process with the most rows needs, no more"""
 
 
 class GradientWeight(Wrong, of="gradient_weight"):
@@ -64,12 +43,8 @@ class GradientWeight(Wrong, of="gradient_weight"):
     """not divided by the tokens of the minibatch: the mean loss becomes a sum over tokens"""
     share_upside_down = edit("tokens / total_tokens => total_tokens / max(tokens, 1)")
     """the share is upside down: tokens of the microbatch over those of the minibatch"""
-    share_rounded_down = instead("return float(n_processes * tokens // total_tokens)")
-    """whole numbers only: // throws the fraction away, and nearly every weight is 0"""
     no_weight_at_all = instead("return 1.0")
     """every microbatch weighs 1, as if its loss were a sum: it is a mean, so give it its share of the tokens"""
-    one_share_for_each_process = instead("return 1 / n_processes")
-    """each process weighs the same: their microbatches have different numbers of tokens"""
 
 
 class MergeStatistics(Wrong, of="merge_statistics"):
@@ -77,8 +52,6 @@ class MergeStatistics(Wrong, of="merge_statistics"):
     """a mean of means: a part with one token counts as much as one with a thousand; weight by tokens"""
     largest_ratio_averaged = edit('max(part["ratio_max"] for part, _ in counted) => merged["ratio_max"]')
     """ratio_max is averaged like the others; the largest of all tokens is the largest of the parts' largest"""
-    smallest_ratio_reported = edit("max(part => min(part")
-    """the smallest of the parts' largest ratios: ratio_max of all tokens is the largest of them"""
     empty_part_multiplied_by_zero = edit(
         " if count] => ]", "for part, _ in counted => for part, share in counted if share"
     )
@@ -91,14 +64,8 @@ class MergeStatistics(Wrong, of="merge_statistics"):
     """only the first part is reported, as when the first process logs its own numbers"""
     statistics_summed = edit("count / total => count")
     """the weighted sum is not divided by all tokens: numbers grow with the batch"""
-    largest_of_everything = edit("sum(share * part[name] => max(part[name]")
-    """the largest of every statistic is taken; only ratio_max is a largest, the others are means"""
     nan_hidden_in_the_means = edit("counted) for name => counted if part[name] == part[name]) for name")
     """NaN is hidden: where a part with tokens says NaN the answer is NaN, and the ratio guard sees it"""
-    largest_ratio_at_least_one = edit(
-        'max(part["ratio_max"] for part, _ in counted) => max(1.0, *(part["ratio_max"] for part, _ in counted))'
-    )
-    """the largest ratio starts from 1: all of them may be smaller"""
 
 
 class MergeMoments(Wrong, of="merge_moments"):
@@ -106,14 +73,10 @@ class MergeMoments(Wrong, of="merge_moments"):
     """a mean of means: it is right only where all parts have as many tokens; weight by counts"""
     variance_within_only = edit(" + counts * (means - mean).square() => ")
     """squared deviations are only added: that is the variance within the parts; their means differ as well"""
-    squares_averaged = edit(".square()).sum() => .square()).mean()")
-    """the squared deviations are averaged over the parts; they are sums, and sums are added"""
     between_without_counts = edit("+ counts *  => + ")
     """what the means differ by counts once a part; it counts once for each token of the part"""
     empty_part_kept = edit("[moments[:, 0] > 0] => ")
     """a part without tokens is kept: its mean may be NaN, and 0 times NaN is NaN; drop it first"""
-    parts_counted = edit("[counts.sum(), mean => [counts.new_tensor(len(counts)), mean")
-    """the number of parts in place of the number of tokens: the variance is divided by it later"""
     difference_of_large_numbers = edit(
         "(means - mean).square()).sum() => means.square()).sum() - counts.sum() * mean.square()"
     )
@@ -131,10 +94,6 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     """mean and variance are those of this process: each whitens with other numbers; gather the moments"""
     nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask))) => masked_moments(values, mask)")
     """`gather` is never called: each process whitens with its own mean and variance, and the others wait for it"""
-    variance_of_this_process = edit("whitened = ( => count, _, squares = masked_moments(values, mask)\nwhitened = (")
-    """the mean is that of all processes, the variance that of this one; both belong to all tokens"""
-    mean_of_this_process = edit("whitened = ( => mean = values[mask].mean()\nwhitened = (")
-    """the variance is that of all processes, the mean that of this one; both belong to all tokens"""
     moments_averaged = edit(
         "count, mean, squares = merge_moments(gather(masked_moments(values, mask))) => "
         "moments = gather(masked_moments(values, mask))\n"
@@ -148,18 +107,6 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     """with a single token n - 1 is 0, and 0 / 0 is NaN: its variance is 0"""
     one_less_in_each_process = edit("gather( => moments := gather(", "count - 1 => count - len(moments)")
     """one is taken from n in each process; of all tokens together it is taken once"""
-    shift_upside_down = edit("not shift_mean => shift_mean")
-    """shift_mean is inverted: True centers the values, False keeps their mean"""
-    shift_ignored = first("shift_mean = True")
-    """shift_mean is ignored: rewards would lose their mean"""
-    own_mean_kept = edit("whitened + mean => whitened + values[mask].mean()")
-    """the mean that is kept is this process's own; the values were shifted by the mean of all"""
-    divided_by_variance = edit("squares / (count - 1).clamp(min=1) => (squares / (count - 1).clamp(min=1)).square()")
-    """divided by the variance: scale by its square root"""
-    padding_left_filled = edit(
-        "values[mask] => values", "torch.zeros_like(values).masked_scatter(mask, whitened) => whitened"
-    )
-    """what stands under the mask is whitened as well; the answer is 0 there"""
     gathered_twice = first("gather(masked_moments(values, mask))")
     """asked twice, once for the mean and once for the variance: one gather brings all three numbers"""
 
@@ -186,13 +133,6 @@ class KeepReferenceAdapter(Wrong, of="keep_reference_adapter"):
     """the reference shares its tensors with the policy's adapter, so it is trained along; copy them"""
     policy_frozen_too = edit("return policy => return policy.requires_grad_(False)")
     """everything is frozen, the policy's own adapter included: nothing is left to train"""
-    frozen_reference_left_active = edit(
-        "set_adapter(trained) => "
-        "set_adapter(REFERENCE)\n"
-        "for name, weight in policy.named_parameters():\n"
-        '    weight.requires_grad_(f".{trained}." in name)'
-    )
-    """the reference is active though it is frozen: the policy would answer as its reference; set_adapter back"""
     reference_rounded = edit(
         "(policy, weights, => (policy, {name: weight.bfloat16() for name, weight in weights.items()},"
     )
@@ -224,23 +164,12 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
         "is_spike = not => is_spike = bool(merged) and not",
     )
     """an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0"""
-    continued_at_an_empty_microbatch = edit("    is_last =>     if not len(index):\n        continue\n    is_last")
-    """continue at an empty microbatch leaves this process out of the last exchange; compute row 0 at weight 0"""
-    no_backward_of_an_empty_microbatch = edit(
-        "self.accelerator.backward(loss => len(index) and self.accelerator.backward(loss"
-    )
-    """an empty microbatch has no backward, so its process takes no part in the exchange, and the others wait; compute
-    row 0 at weight 0"""
     stand_in_row_counts = edit("lengths[index].sum() => lengths[index if len(index) else 0].sum()")
     """the row in place of an empty microbatch counts: it is in another process already; its tokens are 0"""
     exchanged_in_every_backward = edit(
         "nullcontext() if is_last else self.accelerator.no_sync(self.model) => nullcontext()"
     )
     """gradients are exchanged in every backward; once is enough: no_sync for all others, forward and backward"""
-    exchanged_in_every_backward_of_a_spike = edit(
-        "nullcontext() if is_last else self.accelerator.no_sync(self.model) => nullcontext()", "break => pass"
-    )
-    """every backward exchanges gradients, those of a spike as well: no_sync for all but the last, and look before it"""
     spike_decided_alone = edit(
         "self.processes.collect(parts) => ([part for part in parts if part[1]] or [(statistics, 1)])"
     )
@@ -256,11 +185,6 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
         '    "ratio_mean": max(part["ratio_mean"] for part, count in everyones if count)}'
     )
     """the largest of the microbatches' mean ratios decides: one rare row stops all; test the mean over tokens"""
-    spikes_trained_on = edit(
-        'if not merged["ratio_mean"] <= self.config.ratio_threshold: => if False:',
-        'not merged["ratio_mean"] <= self.config.ratio_threshold => False',
-    )
-    """no ratio guard: a spike is trained on, in all processes"""
     spike_seen_too_late = edit("break => pass")
     """the spike is seen after the last backward: its gradients have been exchanged for nothing; look before"""
     skipped_gradients_kept = edit("self.optimizer.zero_grad => is_spike or self.optimizer.zero_grad")
@@ -270,31 +194,9 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
         "lengths = => self.optimizer.zero_grad(set_to_none=True)\nlengths =",
     )
     """the gradients are forgotten before a step, so the last ones stay and hold memory in the next rollout"""
-    threshold_itself_is_a_spike = edit(
-        'if not merged["ratio_mean"] <= => if not merged["ratio_mean"] <',
-        'is_spike = not merged["ratio_mean"] <= => is_spike = not merged["ratio_mean"] <',
-    )
-    """a ratio exactly at the threshold counts as a spike; only one that exceeds it does"""
-    nan_passes_the_merged_guard = edit(
-        'if not merged["ratio_mean"] <= => if merged["ratio_mean"] >',
-        'is_spike = not merged["ratio_mean"] <= => is_spike = merged["ratio_mean"] >',
-    )
-    """NaN passes the guard, since NaN > threshold is False; ask for not (ratio <= threshold)"""
     backward_outside_no_sync = edit("        self.accelerator.backward =>     self.accelerator.backward")
     """the backward is outside no_sync: DDP decides in the forward, but FSDP in the backward; both belong under it"""
     clipped_by_torch = edit("self.accelerator.clip_grad_norm_ => torch.nn.utils.clip_grad_norm_")
     """torch's clip_grad_norm_ knows nothing of split or scaled gradients; ask self.accelerator.clip_grad_norm_"""
-    weighted_by_rows = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => "
-        "self.processes.count * len(index) / len(lengths)"
-    )
-    """weights by rows: a row of one token then counts as much as one of a thousand; weigh by tokens"""
-    divided_by_microbatches_too = edit(
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => "
-        "gradient_weight(tokens, int(lengths.sum()), self.processes.count) / len(own)"
-    )
-    """divided by the number of microbatches as well: the weights already add up to one mean"""
     only_the_first_process_steps = edit("self.optimizer.step() => self.processes.is_first and self.optimizer.step()")
     """only the first process steps: the others train on with old weights, and no two are alike any more"""
-    gradient_not_clipped = edit('self.config.max_grad_norm => float("inf")')
-    """the gradient is not clipped; max_grad_norm bounds the norm of the merged gradient"""

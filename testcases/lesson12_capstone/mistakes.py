@@ -12,10 +12,6 @@ class SFTLoss(Wrong, of="sft_loss"):
     """each token is scored by the logits at its own position, which have read it: the one before predicts it"""
     logits_shifted_with_the_tokens = edit("log_probs(logits => log_probs(logits.roll(-1, dims=1)")
     """logits and tokens are both shifted, so each token is still scored by logits that have read it: logits[:, :-1]"""
-    logits_shifted_twice = edit(
-        "logits, input_ids => logits[:, :-1], input_ids[:, 1:]", "loss_mask[:, 1:] => loss_mask[:, 2:]"
-    )
-    """shifted twice: token i + 1 is predicted by the logits at i, not by those before that"""
     mask_not_shifted = edit("loss_mask[:, 1:] => loss_mask[:, :-1]")
     """the tokens are shifted, the mask is not: it belongs to the tokens, so it loses its first column"""
     every_token_learned = edit("loss_mask[:, 1:] => torch.ones_like(loss_mask[:, 1:])")
@@ -30,10 +26,6 @@ class SFTLoss(Wrong, of="sft_loss"):
         "return -torch.stack(rows).mean()"
     )
     """the mean of the rows' means: a token of a short response weighs more than one of a long response"""
-    divided_by_all_positions = instead(
-        "return -(response_log_probs(logits, input_ids, prompt_length=1) * loss_mask[:, 1:]).mean()"
-    )
-    """multiplied by the mask and divided by all positions: padding makes the loss smaller"""
     multiplied_by_the_mask = instead(
         "mask = loss_mask[:, 1:]\n"
         "return -(response_log_probs(logits, input_ids, prompt_length=1) * mask).sum() / mask.sum()"
@@ -70,36 +62,14 @@ class TrainSFT(Wrong, of="train_sft"):
     """the prompt is learned too: data.loss_mask marks the response, data.attention_mask all that is no padding"""
     learning_rate_not_decayed = edit("decay.step() => pass")
     """the learning rate stays the same: it decays linearly to 0 over the steps"""
-    learning_rate_decayed_before_the_step = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
-        "LambdaLR(optimizer, lambda step: 1 - (step + 1) / len(batches))"
-    )
-    """the learning rate is decayed before the step: step k uses 1 - k / n of it, from k = 0, so none is 0"""
-    learning_rate_rises = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
-        "LambdaLR(optimizer, lambda step: (step + 1) / len(batches))"
-    )
-    """the learning rate rises from step to step: it starts at config.learning_rate and falls in a line"""
-    demonstrations_not_shuffled = edit(
-        "torch.randperm(len(data.input_ids), generator=torch.Generator().manual_seed(config.seed)) => "
-        "torch.arange(len(data.input_ids))"
-    )
-    """the demonstrations are taken in their order, not shuffled by config.seed"""
     seed_ignored = edit("config.seed => 0")
     """the seed is ignored: every run takes the demonstrations in one order"""
-    smaller_batch_dropped = edit(
-        "order.split(config.batch_size) => "
-        "[batch for batch in order.split(config.batch_size) if len(batch) == config.batch_size]"
-    )
-    """the last, smaller batch is dropped: each demonstration is seen once"""
     every_demonstration_twice = edit("order.split(config.batch_size) => 2 * order.split(config.batch_size)")
     """two passes: each demonstration is seen once, or it is learned by heart"""
     sft_gradients_pile_up = edit("optimizer.zero_grad(set_to_none=True) => pass")
     """the gradients are never forgotten: each step takes all earlier ones again"""
     sft_gradients_not_clipped = edit("nn.utils.clip_grad_norm_(policy.parameters(), 1.0) => pass")
     """the gradients are not clipped to the norm 1"""
-    each_slope_clipped = edit("clip_grad_norm_ => clip_grad_value_")
-    """each slope is cut to [-1, 1] by itself, which turns the step: scale all to the norm 1, clip_grad_norm_"""
     weights_decayed = edit("weight_decay=0.0,  => ")
     """AdamW's default weight decay moves the weights to 0; here it is 0"""
     trained_in_eval_mode = edit("policy.train() => policy.eval()")
@@ -119,16 +89,6 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     """only the first stop token counts: a response has stopped with any of config.stop_token_ids"""
     padding_means_stopped = edit("is_stop(responses, config.stop_token_ids) => (~mask)")
     """stopped means followed by padding: the longest response has none, and may have stopped; look for a stop"""
-    pad_at_the_end_means_stopped = edit(
-        "is_stop(responses, config.stop_token_ids) => "
-        "is_stop(responses[:, -1:], (*config.stop_token_ids, config.pad_token_id))"
-    )
-    """padding in the last column counts as a stop: the policy may have written it itself; look for a stop token"""
-    padded_with_another_id = edit(
-        "tokenizer, config.pad_token_id => tokenizer, 0",
-        'config.sampling() => (config.sampling() | {"pad_token_id": 0})',
-    )
-    """padded with another id than config.pad_token_id: the models have been told of that one"""
     padding_told_by_its_id = edit(
         "sequences = torch.cat( => mask = responses != config.pad_token_id\nsequences = torch.cat("
     )
@@ -137,20 +97,8 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     """the reference is read in the mode it is in: with dropout on its KL is noise; use evaluation_mode"""
     reference_put_into_eval_mode = edit("with evaluation_mode(reference): => if reference.eval():")
     """the reference is left in eval mode: an evaluation leaves all as it was; use evaluation_mode"""
-    reference_mode_restored_as_a_whole = edit(
-        "with evaluation_mode(reference): => was_training = reference.training\nif reference.eval():",
-        "kl = estimate => reference.train(was_training)\nkl = estimate",
-    )
-    """train(was) sets every part of the reference alike: each goes back to its own mode; use evaluation_mode"""
     policy_left_in_eval_mode = first("policy.eval()")
     """the policy is left in eval mode: its training goes on afterwards; generate restores the mode by itself"""
-    policy_left_in_train_mode = edit("return Evaluation => policy.train()\nreturn Evaluation")
-    """the policy is left in train mode, whatever it was in; generate restores the mode by itself"""
-    policy_mode_restored_as_a_whole = edit(
-        "generator = torch => was_training = policy.training\npolicy.eval()\ngenerator = torch",
-        "return Evaluation => policy.train(was_training)\nreturn Evaluation",
-    )
-    """train(was) sets every part of the policy alike: each has its own mode; generate restores them by itself"""
     kl_of_a_token = edit("kl.masked_fill(~mask, 0.0).sum(dim=1) => kl[mask]")
     """the KL of a token: of a whole response it is the sum over its tokens, then the mean over responses"""
     kl_by_the_estimator_of_the_config = edit("config.temperature)) => config.temperature), config.kl_estimator)")
@@ -170,16 +118,12 @@ class EvaluatePolicy(Wrong, of="evaluate_policy"):
     """the stop token stays in the text, so no response is well-formed: decode with skip_special_tokens=True"""
     gold_of_the_valid_only = edit("sum(gold) / len(gold) => sum(gold) / max(1, sum(valid))")
     """gold is averaged over the grammatical responses only: any other one counts, with 0"""
-    gold_kept_above_0 = edit("sum(gold) / len(gold) => max(0.0, sum(gold) / len(gold))")
-    """a mean gold below 0 is raised to 0: a negative review off topic is worse than nothing, and has to show"""
     gold_against_the_first_prompt = edit("zip(prompts, texts => zip(len(texts) * [prompts[0]], texts")
     """every response is held against the first prompt: each has its own topic"""
     evaluated_without_chance = edit("generator=generator => generator=generator, top_k=1")
     """the most likely token is always taken: PPO trains the distribution, so samples of it are to be evaluated"""
     evaluated_with_the_global_generator = edit(", generator=generator => ")
     """sampled with the global generator: evaluating would then change the training, and each policy meet other luck"""
-    scorer_told_no_prompt = edit("score(sequences, visible, input_ids.shape[1]) => score(sequences, visible, 0)")
-    """the scorer gets a prompt length of 0; it needs the padded one, to find where the response begins"""
 
 
 class TrainPolicy(Wrong, of="train_policy"):
@@ -193,12 +137,6 @@ class TrainPolicy(Wrong, of="train_policy"):
     """the SFT model itself is trained: stage 1's policy is the starting point of other runs, so train a copy"""
     sft_model_becomes_the_reference = edit("make_reference(sft.policy) => sft.policy.requires_grad_(False).eval()")
     """the SFT model itself becomes the reference, so it is frozen for whoever uses it next: make_reference copies"""
-    sft_model_frozen_then_copied = edit(
-        "model =  => reference = sft.policy.requires_grad_(False).eval()\nmodel = ",
-        ".requires_grad_(True) => ",
-        "make_reference(sft.policy), config => reference, config",
-    )
-    """the SFT model itself is frozen, and a copy of it is frozen too: make_reference copies; the policy has to train"""
     copy_stays_frozen = edit(".requires_grad_(True) => ")
     """the copy stays frozen where the SFT model was: requires_grad_(True), or the policy never moves"""
     policy_is_the_reference = edit("make_reference(sft.policy) => model.policy")
@@ -207,10 +145,6 @@ class TrainPolicy(Wrong, of="train_policy"):
         "trainer = PPO => for weight in model.value_model.parameters():\n    weight.data.fill_(0.5)\ntrainer = PPO"
     )
     """the critic starts from nothing: a copy of the reward model is already right at the last token"""
-    critic_with_a_new_head = edit(
-        "trainer = PPO => for weight in model.value_model.head.parameters():\n    weight.data.zero_()\ntrainer = PPO"
-    )
-    """only the reward model's backbone is taken over, its head is new: copy both"""
     critic_shares_the_reward_model = edit(
         "trainer = PPO => model.value_model.backbone = reward.reward_model.backbone\ntrainer = PPO"
     )
@@ -219,23 +153,10 @@ class TrainPolicy(Wrong, of="train_policy"):
     """the SFT model is returned: the tuned policy is trainer.policy"""
     sft_model_left_in_eval_mode = first("sft.policy.eval()")
     """the SFT model is left in eval mode: stage 1 stays as it was; a copy may be put into any mode"""
-    reward_model_thawed = edit("return PPO => reward.reward_model.requires_grad_(True)\nreturn PPO")
-    """the reward model can be trained again afterwards: it is frozen, and stays so"""
     global_generator_seeded = first("import torch\n\ntorch.manual_seed(config.seed)")
     """torch.manual_seed resets the caller's random numbers: the trainer has generators of its own, from config.seed"""
     prompts_of_one_batch = first("prompts = prompts[: config.batch_size]")
     """only the first batch of prompts is trained on: trainer.train takes them all and draws the batches"""
-    each_prompt_once = first("prompts = list(dict.fromkeys(prompts))")
-    """a prompt that comes twice is dropped: it counts twice; trainer.train takes the prompts as they are"""
-    on_update_not_handed_on = first("on_update = None")
-    """on_update is not handed on to trainer.train"""
-    one_update_on_all_prompts = edit(
-        "trainer.train(prompts, on_update) => "
-        "trainer.history.append(trainer.training_step(prompts))\n"
-        "if on_update is not None:\n"
-        "    on_update(trainer)"
-    )
-    """one update on all prompts: trainer.train runs config.num_updates of them, on batches"""
     trained_on_the_truth = edit(
         "PPOTrainer(model, reward.reward_model => PPOTrainer(model, gold",
         "trainer = PPO => "

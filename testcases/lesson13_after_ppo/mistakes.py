@@ -18,18 +18,10 @@ class GroupAdvantages(Wrong, of="group_advantages"):
         "(scores.std(dim=1, keepdim=True) + epsilon) => (scores.var(dim=1, keepdim=True) + epsilon).sqrt()"
     )
     """epsilon is added to the variance, under the root: here it is added to the standard deviation"""
-    epsilon_as_a_floor = edit(
-        "(scores.std(dim=1, keepdim=True) + epsilon) => scores.std(dim=1, keepdim=True).clamp(min=epsilon)"
-    )
-    """epsilon is added to every standard deviation, not only where that is smaller or 0"""
     baseline_without_the_own_score = edit(
         "scores.mean(dim=1, keepdim=True) => (scores.sum(dim=1, keepdim=True) - scores) / (scores.shape[1] - 1)"
     )
     """the mean of the others is subtracted, as RLOO does: here it is the mean of all K"""
-    always_divided = edit(" if divide_by_std else advantages => ")
-    """the flag is ignored: with divide_by_std=False nothing is divided"""
-    flag_inverted = edit("if divide_by_std => if not divide_by_std")
-    """the flag is inverted"""
     never_centered = edit("scores - scores.mean(dim=1, keepdim=True) => scores * 1")
     """nothing is subtracted: only the scale is that of the group"""
     gradient_into_the_scores = edit("scores.detach() => scores * 1", read=WRONG)
@@ -41,10 +33,6 @@ class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     """the two bounds are swapped: clip_high is the room above 1"""
     one_bound_for_both = edit("1 + clip_high => 1 + clip_low")
     """clip_low is used on both sides: the upper bound is clip_high"""
-    ratio_inverted = edit("(log_probs - old_log_probs.detach()) => (old_log_probs.detach() - log_probs)")
-    """the ratio is inverted: it is new / old"""
-    exp_forgotten = edit(".masked_fill(~mask, 0.0).exp() => .masked_fill(~mask, 0.0)")
-    """the difference of log-probabilities is taken for the ratio"""
     objective_returned = edit("-torch.minimum => torch.minimum")
     """the sign is missing: a loss is minimized"""
     maximum_of_the_objectives = edit("torch.minimum => torch.maximum")
@@ -58,13 +46,6 @@ class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     """where the advantage is negative the clipped ratio is taken always: the minimum is for both signs"""
     already_averaged = edit("advantages).masked_fill(~mask, 0.0) => advantages)[mask].mean()")
     """averaged here: the denominator is a choice of its own, so one number for each token is asked for"""
-    ratio_of_two_exponentials = edit(
-        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0).exp() => "
-        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.detach().masked_fill(~mask, 0.0).exp())"
-    )
-    """two probabilities are divided: for improbable tokens both are 0 in floats; subtract, then take exp"""
-    padding_left_filled = edit("advantages).masked_fill(~mask, 0.0) => advantages)")
-    """padding keeps a loss: it is 0 there"""
     masked_too_late = edit(".masked_fill(~mask, 0.0).exp() => .exp()", read=WRONG)
     """masked after the exponential: the gradient of NaN is NaN all the same"""
     old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
@@ -91,20 +72,10 @@ class CispoTokenLosses(Wrong, of="cispo_token_losses"):
         "advantages.detach()[:, None])",
     )
     """PPO's minimum with an upper bound alone: a good token above the cap loses its gradient, a bad one is not held"""
-    advantage_inside_the_cap = edit(
-        "weights = log_ratio.exp().clamp(max=ratio_cap) => "
-        "weights = (log_ratio.exp() * advantages.detach().unsqueeze(1)).clamp(max=ratio_cap)",
-        "-weights * advantages.detach().unsqueeze(1) => -weights",
-    )
-    """ratio times advantage is cut off at the cap: the cap is for the ratio alone"""
     log_ratio_in_place_of_the_log_prob = edit(
         "* log_probs).masked_fill => * (log_probs - old_log_probs.detach())).masked_fill"
     )
     """the weight multiplies the log-ratio: its gradient is right, but the loss is not that of the paper"""
-    probability_in_place_of_the_log_prob = edit("* log_probs).masked_fill => * log_probs.exp()).masked_fill")
-    """the weight multiplies the probability: it is its logarithm that has the policy gradient"""
-    raised_to_the_cap = edit("clamp(max=ratio_cap) => clamp(min=ratio_cap)")
-    """small ratios are raised to the cap: it bounds the weight from above"""
     no_cap = edit(".clamp(max=ratio_cap) => ")
     """no cap: a token that has become a hundred times as probable weighs a hundred times as much"""
     bounded_below_as_well = edit("clamp(max=ratio_cap) => clamp(2 - ratio_cap, ratio_cap)")
@@ -115,21 +86,6 @@ class CispoTokenLosses(Wrong, of="cispo_token_losses"):
     """tokens above the cap are dropped: here they keep the weight ratio_cap"""
     cispo_cap_of_the_logarithm = edit(".exp().clamp(max=ratio_cap) => .clamp(max=ratio_cap).exp()")
     """the log-ratio is cut off at the cap: the ratio is"""
-    cispo_ratio_inverted = edit("(log_probs - old_log_probs) => (old_log_probs - log_probs)")
-    """the ratio is inverted: it is new / old"""
-    cispo_objective_returned = edit("-weights => weights")
-    """the sign is missing: a loss is minimized"""
-    cispo_ratio_of_two_exponentials = edit(
-        "(log_probs - old_log_probs).detach().masked_fill(~mask, 0.0) => "
-        "(log_probs.masked_fill(~mask, 0.0).exp() / old_log_probs.masked_fill(~mask, 0.0).exp()).detach().log()"
-    )
-    """two probabilities are divided: for improbable tokens both are 0 in floats; subtract, then take exp"""
-    cispo_nothing_is_masked = edit(
-        ".detach().masked_fill(~mask, 0.0) => .detach()", "log_probs).masked_fill(~mask, 0.0) => log_probs)"
-    )
-    """what stands under the mask is a loss as well: it is 0 there"""
-    cispo_advantages_not_detached = edit("advantages.detach() => advantages", read=WRONG)
-    """the advantages receive a gradient: they are data"""
 
 
 class ReduceLosses(Wrong, of="reduce_losses"):
@@ -149,31 +105,19 @@ class ReduceLosses(Wrong, of="reduce_losses"):
     """total is not used here: a microbatch is then divided by its own count, and short ones weigh too much"""
     constant_ignored = edit("(total * constant if constant is not None else total) => total")
     """the constant is never used"""
-    constant_alone = edit("total * constant if => constant if")
-    """divided by the constant alone, not by the number of responses times the constant"""
-    sum_returned = edit("losses.sum() / (total * constant if constant is not None else total) => losses.sum()")
-    """the sum: nothing is divided"""
     mask_multiplied = edit("losses.masked_fill(~mask, 0.0) => losses * mask", read=WRONG)
     """the mask is multiplied in: 0 * NaN is NaN"""
-    nothing_is_masked = edit("losses.masked_fill(~mask, 0.0) => losses * 1")
-    """what stands under the mask is summed as well"""
 
 
 class SequenceRatio(Wrong, of="sequence_ratio"):
     divided_by_the_width = edit("mask.sum(dim=1) => mask.shape[1]")
     """divided by the width of the batch: the mean is over the response's own tokens"""
-    always_the_mean = edit("if per_token else log_ratio => ")
-    """the flag is ignored: with per_token=False the log-ratios are summed"""
-    sequence_flag_inverted = edit("if per_token => if not per_token")
-    """the flag is inverted"""
     mean_of_the_ratios = edit(
         "(log_ratio / mask.sum(dim=1) if per_token else log_ratio).exp() => "
         "(log_ratio / mask.sum(dim=1)).exp() if not per_token else "
         "((log_probs - old_log_probs).exp().masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1))"
     )
     """the mean of the token ratios: take the mean of their logarithms, then exp"""
-    sequence_ratio_inverted = edit("(log_probs - old_log_probs.detach()) => (old_log_probs.detach() - log_probs)")
-    """the ratio is inverted: it is new / old"""
     sequence_exp_forgotten = edit(".exp() => ")
     """the logarithm of the ratio"""
     sequence_masked_too_late = edit(".masked_fill(~mask, 0.0).sum(dim=1) => .sum(dim=1)")
@@ -193,21 +137,10 @@ class KlTokenLosses(Wrong, of="kl_token_losses"):
     """k3 with the inverted ratio: it is reference / policy"""
     one_forgotten = edit("to_reference.expm1() => to_reference.exp()")
     """the 1 is missing: policy and reference that agree must cost 0"""
-    kl_ratio_inverted = edit("log_ratio.exp() => (-log_ratio).exp()")
-    """the ratio to the sampling policy is inverted: it is new / old"""
     exp_minus_one = edit("to_reference.expm1() => to_reference.exp() - 1")
     """exp(x) - 1 in float32 rounds away a small difference: torch.expm1 keeps it"""
     reference_not_detached = edit("ref_log_probs.detach() => ref_log_probs", read=WRONG)
     """the reference receives a gradient"""
-    kl_old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
-    """the sampling policy receives a gradient"""
-    kl_masked_too_late = edit(
-        "(log_probs - old_log_probs.detach()).masked_fill(~mask, 0.0) => (log_probs - old_log_probs.detach())",
-        "return log_ratio.exp() * (to_reference.expm1() - to_reference) => "
-        "return (log_ratio.exp() * (to_reference.expm1() - to_reference)).masked_fill(~mask, 0.0)",
-        read=WRONG,
-    )
-    """masked after the product: the gradient of NaN is NaN all the same"""
 
 
 class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
@@ -225,10 +158,6 @@ class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
     """padding has the weight 1: it is 0 there"""
     gradient_through_the_weights = edit(".detach() => ", read=WRONG)
     """a gradient flows through the weights: they are data"""
-    scaled_to_mean_1 = edit(
-        "log_weight.exp() => (log_weight - log_weight.exp().clamp(max=cap)[mask].mean().log()).exp()"
-    )
-    """divided by their mean: that undoes the correction of a batch that is all off by one factor"""
 
 
 class DpoLoss(Wrong, of="dpo_loss"):
@@ -248,28 +177,12 @@ class DpoLoss(Wrong, of="dpo_loss"):
         "(chosen.exp() - ref_chosen.detach().exp()) - (rejected.exp() - ref_rejected.detach().exp())"
     )
     """probabilities are subtracted: the score of a response is a logarithm, so log-probabilities are"""
-    ratios_not_their_logarithms = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
-        "(chosen - ref_chosen.detach()).exp() - (rejected - ref_rejected.detach()).exp()"
-    )
-    """the ratio of two probabilities: the score is its logarithm, so nothing is to be exponentiated"""
-    logarithm_taken_twice = edit(
-        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
-        "torch.log(chosen / ref_chosen.detach()) - torch.log(rejected / ref_rejected.detach())"
-    )
-    """the logarithm of what are log-probabilities already: subtract them"""
     beta_outside = edit("-logsigmoid(beta * margin).mean() => -beta * logsigmoid(margin).mean()")
     """beta stands outside of the logarithm: it scales the margin"""
     beta_divides = edit("beta * margin => margin / beta")
     """divided by beta: it multiplies the margin"""
-    beta_on_the_chosen_alone = edit(
-        "(chosen - ref_chosen.detach()) => beta * (chosen - ref_chosen.detach())", "beta * margin => margin"
-    )
-    """beta multiplies the chosen side alone: it scales the whole margin"""
     summed = edit(".mean() => .sum()")
     """summed over the pairs: their mean is asked for"""
-    sign_forgotten = edit("-logsigmoid => logsigmoid")
-    """the sign is missing: a loss is minimized"""
     log_of_the_sigmoid = edit("logsigmoid(beta * margin) => torch.log(torch.sigmoid(beta * margin))")
     """log(sigmoid(x)) is -inf for large negative margins: logsigmoid is exact"""
     margin_of_the_means = edit("logsigmoid(beta * margin).mean() => logsigmoid(beta * margin.mean())")
@@ -294,22 +207,10 @@ class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
     """sorted downwards: this is the mean of the worst of n"""
     never_sorted = edit(".sort(dim=1).values => ")
     """not sorted: the shares belong to ranks"""
-    n_th_score = edit(
-        "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1) => ordered[:, n - 1]"
-    )
-    """the n-th score in order"""
     off_by_one = edit("math.comb(i, n - 1) => math.comb(i + 1, n)")
     """C(i, n) counts the choices in which none is above: the i-th is the best of C(i - 1, n - 1)"""
     with_replacement = edit("math.comb(i, n - 1) / choices => ((i + 1) / count) ** n - (i / count) ** n")
     """drawn with replacement: a choice of n holds each response once"""
-    factorials_in_floats = edit(
-        "shares = [math.comb(i, "
-        "n - 1) / choices for i in range(count)]  # Python divides whole numbers of any size => "
-        "shares = [float(torch.exp(torch.lgamma(torch.tensor(i + "
-        "1.0)) - torch.lgamma(torch.tensor(float(n))) - torch.lgamma(torch.tensor(i - n + 2.0)))) / choices if "
-        "i >= n - 1 else 0.0 for i in range(count)]"
-    )
-    """computed in float32: digits are lost, and large counts overflow"""
 
 
 class BestOfNKl(Wrong, of="best_of_n_kl"):
@@ -332,5 +233,3 @@ class BestOfNKl(Wrong, of="best_of_n_kl"):
     """the probability that all n are at most this good: subtract that of all n being worse"""
     nan_at_probability_0 = edit("probabilities[probabilities > 0].double() => probabilities.double()")
     """0 / 0 at a response that never comes: leave it out"""
-    n_draws_multiplied = edit(".pow(n) => ", "best = up_to => best = n * up_to", "up_to[:-1]] => up_to[:-1]]) * (n - 1")
-    """the probabilities of n draws are added: powers are due, since all n must be at most this good"""

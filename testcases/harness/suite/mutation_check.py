@@ -72,6 +72,12 @@ def mutants(path: Path) -> Iterator[Mutant]:
         yield from found.values()
 
 
+def mutants_of(lesson: str) -> list[tuple[str, Mutant]]:
+    """The name of the file and the mutant, for all exercises of a lesson."""
+    files, own = sorted((SOLUTIONS / lesson).glob("*.py")), _exercises(lesson)
+    return [(file.name, one) for file in files for one in mutants(file) if one.exercise in own]
+
+
 def _written(region: Region, lines: list[str], node: ast.AST, changed: ast.AST) -> Mutant:
     """Replace the characters of one node."""
     first, last = node.lineno - 1, node.end_lineno - 1  # type: ignore[attr-defined, operator]
@@ -89,9 +95,7 @@ def survivors(lesson: str, exercise: str | None = None, most: int | None = None)
     """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
     pass it."""
     reference = Reference(Remembering)
-    files = sorted((SOLUTIONS / lesson).glob("*.py"))
-    every = ((file.name, one) for file in files for one in mutants(file))
-    found = [pair for pair in every if pair[1].exercise in ([exercise] if exercise else _exercises(lesson))]
+    found = [pair for pair in mutants_of(lesson) if exercise in (None, pair[1].exercise)]
     random.Random(0).shuffle(found)
     # A changed `save_checkpoint` writes where it likes.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
