@@ -3,6 +3,7 @@
 From the shipped SFT and reward model, one PPO run for each KL coefficient, evaluated on the way.
 """
 
+import copy
 import io
 import json
 import random
@@ -14,9 +15,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.scoring import make_scorer
+from ppo_by_hand.core.texts import make_scorer
 from solutions.lesson02_reward_model import RewardModel
-from solutions.lesson12_capstone import Evaluation, RewardModelResult, SFTResult, evaluate_policy, train_policy
+from solutions.lesson07_actor_critic import PolicyAndValue, critic_from_reward_model, make_reference
+from solutions.lesson09_ppo_trainer import PPOTrainer
+from solutions.lesson12_capstone import Evaluation, evaluate_policy
 from tiny_models import checkpoints
 from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset
@@ -57,7 +60,6 @@ def _run(tokenizer: Any, prompts: list[str], kl_coef: float) -> list[Evaluation]
         batch_size=64,
         num_epochs=2,
         learning_rate=1.4e-3,
-        warmup_updates=12,  # a slow start, so that the path is seen in small steps
         max_update_kl=0.02,  # an update ends early once the policy has moved this far
         kl_coef=kl_coef,
     )
@@ -73,8 +75,13 @@ def _run(tokenizer: Any, prompts: list[str], kl_coef: float) -> list[Evaluation]
         if trainer.updates_done in EVALUATED_AT:
             trace.append(evaluated(trainer.policy))
 
+    def slowly(updates_done: int) -> float:
+        """So that the path is seen in small steps."""
+        return min((updates_done + 1) / 13, 1.0 - updates_done / config.num_updates)
+
     with redirect_stderr(io.StringIO()):  # without a penalty the trainer's own checks complain, rightly
-        train_policy(SFTResult(policy, []), RewardModelResult(reward, [], 0.0), config, tokenizer, tasks, on_update)
+        model = PolicyAndValue(copy.deepcopy(policy), critic_from_reward_model(reward))
+        PPOTrainer(model, reward, make_reference(policy), config, tokenizer, schedule=slowly).train(tasks, on_update)
     return trace
 
 

@@ -120,7 +120,7 @@ def recorded_runs() -> tuple[dict[float, Recorded], list[int], list[str]]:
 
 
 def live_settings(lessons: SimpleNamespace, kl_coef: float, updates: int) -> Any:
-    """The settings of the recorded runs; their learning rate is in its warmup here, so that it does not fall yet."""
+    """The settings of the recorded runs."""
     return lessons.trainer.PPOConfig(
         stop_token_ids=(EOS,),
         pad_token_id=PAD,
@@ -129,8 +129,6 @@ def live_settings(lessons: SimpleNamespace, kl_coef: float, updates: int) -> Any
         batch_size=64,
         num_epochs=2,
         learning_rate=1.4e-3,
-        warmup_updates=12,
-        scheduler="constant",
         max_update_kl=0.02,
         kl_coef=kl_coef,
     )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 CHECKPOINT_FILE = "trainer.pt"
 VERSION = 1
 """Of the format of a checkpoint; one of another version is refused."""
-MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size", "stop_on")
+MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
 
 
@@ -115,16 +115,6 @@ def trained_weights(model: nn.Module) -> dict[str, Any]:
         if not name.endswith("_extra_state"):
             del state[name]
     return state
-
-
-def may_lack_frozen_weights(model: nn.Module) -> None:
-    """Let `load_state_dict` of this model take what `trained_weights` gave; nothing else may lack."""
-    model.register_load_state_dict_post_hook(_pass_over_frozen)
-
-
-def _pass_over_frozen(model: nn.Module, keys: Any) -> None:
-    frozen = {name for name, weight in model.named_parameters(remove_duplicate=False) if not weight.requires_grad}
-    keys.missing_keys[:] = [name for name in keys.missing_keys if name not in frozen]
 
 
 def _of_parts(parts: int | None) -> str:

@@ -2,62 +2,44 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-AT_ONCE = 2**18
-"""Logits in one computation: 1 MiB in float32, which a core's cache holds."""
-ON_GPU = 16
-"""So many times more on a GPU, where starting a computation takes longer than a small one does."""
+from .shapes import logits_at_once
 
 Place = tuple[slice, slice]
-Function = TypeVar("Function", bound=Callable[..., Tensor])
 
 
-def few_positions_at_once(function: Function) -> Function:
-    """The same function of `logits` (B, T, V), which keeps no copy of them where they are large.
+def in_parts(function: Callable[..., Tensor], logits: Tensor, *others: Any) -> Tensor:
+    """Answer as `function(logits, *others)` does, and keep no copy of the logits.
 
-    Positions must not depend on each other. The backward computes each part again and keeps its gradient alone; few
-    logits go to the function as they are.
+    The backward computes each part again and keeps its gradient alone.
 
     Args:
-        function: (logits (B, T, V), and any of (B, T), and numbers) -> (B, T).
+        function: (logits (B, T, V), others) -> (B, T), in which positions do not depend on each other.
+        logits: (B, T, V).
+        others: tensors (B, T), or numbers.
+
+    Returns:
+        (B, T).
     """
-    signature = inspect.signature(function)
 
-    @functools.wraps(function)
-    def wrapped(*args: Any, **options: Any) -> Tensor:
-        logits = args[0] if args else options.get("logits")
-        if not isinstance(logits, Tensor) or logits.dim() != 3 or logits.numel() <= _at_once(logits):
-            return function(*args, **options)
-        others = signature.bind(*args, **options).arguments
-        del others["logits"]
-        if any(isinstance(other, Tensor) and other.shape != logits.shape[:2] for other in others.values()):
-            return function(*args, **options)  # says what is wrong
+    def part(some_logits: Tensor, place: Place) -> Tensor:
+        return function(some_logits, *(other[place] if isinstance(other, Tensor) else other for other in others))
 
-        def part(some_logits: Tensor, place: Place) -> Tensor:
-            cut = {name: other[place] if isinstance(other, Tensor) else other for name, other in others.items()}
-            return function(some_logits, **cut)
-
-        return cast(Tensor, _Parts.apply(logits, part))
-
-    return cast(Function, wrapped)
-
-
-def _at_once(logits: Tensor) -> int:
-    return AT_ONCE * (1 if logits.device.type == "cpu" else ON_GPU)
+    answer: Tensor = _Parts.apply(logits, part)
+    return answer
 
 
 def _places(logits: Tensor) -> list[Place]:
     """Rows and columns of each part: few enough logits in it, but at least one position."""
     count, length, vocabulary = logits.shape
-    columns = max(1, min(length, _at_once(logits) // vocabulary))
-    rows = max(1, _at_once(logits) // (vocabulary * length)) if columns == length else 1
+    at_once = logits_at_once(logits)
+    columns = max(1, min(length, at_once // vocabulary))
+    rows = max(1, at_once // (vocabulary * length)) if columns == length else 1
     return [
         (slice(row, row + rows), slice(column, column + columns))
         for row in range(0, count, rows)

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .checks import BY_NAME
-from .settings import with_closest_name
-from .shapes import check_kinds, check_number
+from .shapes import check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
 """Of the KL (lesson 6)."""
-SCHEDULES: dict[str, Callable[[float], float]] = {
-    "linear": lambda done: 1.0 - done,
-    "cosine": lambda done: 0.5 * (1.0 + math.cos(math.pi * done)),
-    "constant": lambda done: 1.0,
-}
-"""Fraction of the run that is done -> fraction of the learning rate."""
-_AT_LEAST_1 = (
+COUNTS = (
     "max_new_tokens num_updates batch_size samples_per_prompt micro_rollout_batch_size num_epochs num_minibatches "
     "micro_batch_size kl_horizon"
-)
-_ABOVE_0 = (
-    "temperature clip_score learning_rate critic_learning_rate adam_epsilon max_grad_norm clip_epsilon "
-    "value_clip_epsilon kl_target max_update_kl"
-)
-BOUNDS: dict[str, tuple[float, float, bool]] = {
-    **dict.fromkeys(_AT_LEAST_1.split(), (1, math.inf, False)),
-    **dict.fromkeys(_ABOVE_0.split(), (0.0, math.inf, True)),
-    **dict.fromkeys("missing_stop_penalty value_coef entropy_coef kl_coef".split(), (0.0, math.inf, False)),
-    **dict.fromkeys("warmup_updates critic_warmup_updates".split(), (0, math.inf, False)),
-    **dict.fromkeys("gamma lam critic_lam".split(), (0.0, 1.0, False)),
-    "ratio_threshold": (1.0, math.inf, True),
-    "seed": (0, 2**63 - 1, False),
-}
-"""Setting -> lowest and highest number, and whether the lowest itself is too low; None is always in them."""
+).split()
+"""Settings of at least 1."""
+ABOVE_0 = (
+    "temperature clip_score learning_rate critic_learning_rate max_grad_norm clip_epsilon value_clip_epsilon kl_target "
+    "max_update_kl"
+).split()
+AT_LEAST_0 = "missing_stop_penalty value_coef entropy_coef kl_coef".split()
+UP_TO_1 = "gamma lam critic_lam".split()
+"""From 0."""
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
 
@@ -81,18 +65,14 @@ class RolloutConfig:
             raise ValueError(
                 "expected pad_token_id to be a token, got None; a tokenizer without one can take its stop token for it"
             )
-        check_kinds(self)
+        for field in fields(self):
+            _check_field(field.name, str(field.type), getattr(self, field.name))
         if not self.stop_token_ids:
             raise ValueError("expected at least one stop token in stop_token_ids, got none; no response could end")
         if self.kl_estimator not in ESTIMATORS:
             raise ValueError(f"expected kl_estimator to be one of {', '.join(ESTIMATORS)}, got {self.kl_estimator!r}")
         for token in (self.pad_token_id, *self.stop_token_ids):
             check_number("pad_token_id and stop_token_ids", token, 0)
-        for field in fields(self):
-            value, bounds = getattr(self, field.name), BOUNDS.get(field.name)
-            if bounds is not None and value is not None:
-                low, high, is_open = bounds
-                check_number(field.name, value, low, high, open_low=is_open)
 
     def sampling(self) -> dict[str, Any]:
         """The keyword arguments of `generate` that the rollout decides."""
@@ -104,7 +84,6 @@ class RolloutConfig:
         }
 
 
-@with_closest_name
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(RolloutConfig):
     """Settings of `PPOTrainer`, on top of those of the rollout (lesson 8). A field out of range is an error.
@@ -124,14 +103,9 @@ class PPOConfig(RolloutConfig):
         num_minibatches: Optimizer steps in one epoch, 1 to batch_size.
         micro_batch_size: Rows in one forward and backward; gradients add up to the minibatch's. None: the whole
             minibatch.
-        learning_rate: > 0, AdamW, for actor and critic; after the warm-up it decays to 0 over the run.
-        warmup_updates: >= 0; the learning rate rises linearly over these: Adam's first steps do not know the
-            gradients' scale yet.
-        scheduler: How the learning rate decays: "linear", "cosine", or "constant", which does not.
+        learning_rate: > 0, AdamW, for actor and critic; it rises over the first updates and decays to 0 over the run
+            (`schedule=` of PPOTrainer has another course).
         critic_learning_rate: > 0; None: that of the policy.
-        critic_warmup_updates: >= 0; in these first updates only the critic learns: the policy's learning rate
-            is 0.
-        adam_epsilon: > 0; PyTorch's 1e-8 makes the first steps large where gradients are small.
         max_grad_norm: > 0; gradients are scaled down to this norm before each step.
         clip_epsilon: > 0, half the width of PPO's interval around ratio 1: [1 - epsilon, 1 + epsilon].
         value_clip_epsilon: > 0, in units of value.
@@ -143,9 +117,6 @@ class PPOConfig(RolloutConfig):
         kl_horizon: Responses after which an error of 0.2 has changed `kl_coef` by a fifth.
         max_update_kl: Stop the epochs of an update when a minibatch's approx_kl exceeds this; None never does.
         ratio_threshold: > 1; a minibatch with a larger mean ratio is skipped: its gradient would be a spike.
-        stop_on: Live checks that end the run when they fail: "kl", "entropy", "clip", "critic", "first_ratio",
-            "first_kl", "grad_norm", "moves", "sampler", "scores", "stop_rate". Without them only numbers that
-            are not finite do, and no step at all.
         seed: Sampling and order of prompts and minibatches.
         log_dir: Where TensorBoard files and `metrics.jsonl` go; None writes none.
 
@@ -162,11 +133,7 @@ class PPOConfig(RolloutConfig):
     num_minibatches: int = 4
     micro_batch_size: int | None = None
     learning_rate: float = 1e-3
-    warmup_updates: int = 5
-    scheduler: str = "linear"
     critic_learning_rate: float | None = None
-    critic_warmup_updates: int = 0
-    adam_epsilon: float = 1e-5
     max_grad_norm: float = 1.0
     clip_epsilon: float = 0.2
     value_clip_epsilon: float = 0.2
@@ -178,7 +145,6 @@ class PPOConfig(RolloutConfig):
     kl_horizon: int = 10_000
     max_update_kl: float | None = None
     ratio_threshold: float = 10.0
-    stop_on: tuple[str, ...] = ()
     seed: int = 0
     log_dir: str | Path | None = None
 
@@ -191,22 +157,6 @@ class PPOConfig(RolloutConfig):
                 f"expected num_minibatches to be at most batch_size, got {self.num_minibatches} and {self.batch_size}; "
                 "lower num_minibatches or raise batch_size"
             )
-        self._check_rollout()
-        if self.scheduler not in SCHEDULES:
-            raise ValueError(
-                f"expected scheduler to be one of {', '.join(SCHEDULES)}, got {self.scheduler!r}; any other is a "
-                "function, schedule= of PPOTrainer"
-            )
-        if self.kl_target is not None:
-            check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
-        self._check_stops()
-
-    def _check_stops(self) -> None:
-        if unknown := [name for name in self.stop_on if name not in BY_NAME]:
-            raise ValueError(f"expected stop_on to name checks ({', '.join(BY_NAME)}), got {unknown[0]!r}")
-        object.__setattr__(self, "stop_on", tuple(self.stop_on))  # JSON gives a list
-
-    def _check_rollout(self) -> None:
         if self.batch_size % self.samples_per_prompt:
             raise ValueError(
                 f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "
@@ -217,11 +167,41 @@ class PPOConfig(RolloutConfig):
                 f"expected micro_rollout_batch_size to be at most batch_size, got {size} and {self.batch_size}; "
                 "lower it, or leave it out to sample all at once"
             )
-
-    @property
-    def minibatch_size(self) -> int:
-        """Rows in one optimizer step; the last minibatch of an epoch may be smaller."""
-        return -(-self.batch_size // self.num_minibatches)
+        if self.kl_target is not None:
+            check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
 
 
 PPOConfig.__doc__ = f"{PPOConfig.__doc__}{(RolloutConfig.__doc__ or '').partition('Attributes:')[2]}"  # for help()
+
+
+def _check_field(name: str, kind: str, value: Any) -> None:
+    """Demand what the field's annotation says, and of a number its range.
+
+    Raises:
+        ValueError: the value is of another type, or out of range.
+    """
+    if not _is_of_kind(value, kind):
+        raise ValueError(f"expected {name} to be {kind}, got {value!r}")
+    if value is None:
+        return
+    if name in COUNTS:
+        check_number(name, value, 1)
+    elif name in ABOVE_0:
+        check_number(name, value, 0.0, open_low=True)
+    elif name in AT_LEAST_0:
+        check_number(name, value, 0.0)
+    elif name in UP_TO_1:
+        check_number(name, value, 0.0, 1.0)
+    elif name == "ratio_threshold":
+        check_number(name, value, 1.0, open_low=True)
+    elif name == "seed":
+        check_number(name, value, 0, 2**63 - 1)
+
+
+def _is_of_kind(value: object, kind: str) -> bool:
+    """Whether a value fits an annotation such as "int | None"; a list fits "tuple[int, ...]", and True is no number."""
+    if kind == "tuple[int, ...]":
+        return isinstance(value, tuple | list) and all(_is_of_kind(one, "int") for one in value)
+    types = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,), "None": (type(None),)}
+    allowed = tuple(one for name in kind.split(" | ") for one in types.get(name, ()))
+    return isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))

@@ -125,8 +125,11 @@ class Processes:
         os._exit(0)
 
 
-def check_configuration(accelerator: Accelerator) -> None:
+def check_configuration(accelerator: Accelerator, is_alone: bool = False) -> None:
     """Refuse settings of `accelerate launch` that would silently not take effect.
+
+    Args:
+        is_alone: there may be only one process, and no DeepSpeed.
 
     Raises:
         ValueError: several processes of which Accelerate sees one, FSDP or DeepSpeed where Accelerate takes none, FSDP
@@ -159,6 +162,13 @@ def check_configuration(accelerator: Accelerator) -> None:
             f"expected gradient_accumulation_steps 1 in the configuration, got {steps}, by which Accelerate would "
             "divide each gradient; leave it out and set micro_batch_size, which adds them up to the minibatch's"
         )
+    if is_alone and accelerator.num_processes > 1:
+        raise ValueError(
+            f"expected one process, got {accelerator.num_processes}, which would all do the same work; use "
+            "DistributedPPOTrainer of lesson 11"
+        )
+    if is_alone and found == DistributedType.DEEPSPEED:
+        raise ValueError("expected no DeepSpeed, which makes steps of its own; use DistributedPPOTrainer of lesson 11")
 
 
 def _is_broken_connection(error: RuntimeError) -> bool:

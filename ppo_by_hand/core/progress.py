@@ -16,6 +16,15 @@ def quiet() -> None:
     logging.set_verbosity_error()
 
 
+def say_check(sentence: str) -> None:
+    """Print a warning on stderr, beside a progress bar; of several processes only the main one does."""
+    from accelerate import PartialState
+    from tqdm import tqdm
+
+    if PartialState().is_main_process:
+        tqdm.write(f"check: {sentence}", file=sys.stderr)
+
+
 @contextmanager
 def while_read() -> Iterator[None]:
     """What is printed inside ends without a word when nobody reads on, as in `ppo-by-hand train ... | head`."""

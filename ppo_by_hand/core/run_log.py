@@ -14,8 +14,9 @@ from typing import IO, Any
 from accelerate import PartialState
 from tqdm import tqdm
 
-from .checks import LiveChecks, Metrics
+from .checks import STOPS, DivergedError, Metrics, faults
 from .files import unused
+from .progress import say_check
 
 METRICS_FILE = "metrics.jsonl"
 
@@ -26,21 +27,19 @@ class RunLog:
     In `log_dir` it writes TensorBoard's files and `metrics.jsonl`, a line for each update with its number from 1 and
     every metric; NaN and infinity become null, since JSON has neither. A file of this name that is there and does not
     begin with this run's lines is renamed first. Tokens per second are in TensorBoard alone, so that the same run
-    writes the same lines. Messages of the checks go to stderr. Of several processes only the main one writes.
+    writes the same lines. Each check speaks once in a run, on stderr. Of several processes only the main one writes.
 
     Args:
         log_dir: created where missing; None writes no files, and checks all the same.
         history: the metrics of the updates before, when a run is resumed: the file begins with them.
-        stop_on: names of checks that end the run, beside numbers that are not finite.
     """
 
-    def __init__(
-        self, log_dir: str | Path | None, history: Sequence[Metrics] = (), stop_on: Sequence[str] = ()
-    ) -> None:
-        self.is_main = PartialState().is_main_process
-        self.log_dir = log_dir if self.is_main else None
-        self.before = list(history)
-        self.checks = LiveChecks(history, stop_on)
+    def __init__(self, log_dir: str | Path | None, history: Sequence[Metrics] = ()) -> None:
+        self.log_dir = log_dir if PartialState().is_main_process else None
+        self.history = list(history)
+        self.failed: dict[str, str] = {}
+        for update in range(1, len(history) + 1):
+            self._new_faults(update)
         self.open_files = ExitStack()
         self.lines: IO[str] | None = None
         self.tensorboard: Any = None
@@ -51,13 +50,13 @@ class RunLog:
             from torch.utils.tensorboard import SummaryWriter
 
             try:
-                self.lines = self.open_files.enter_context(_open(Path(self.log_dir, METRICS_FILE), self.before))
+                self.lines = self.open_files.enter_context(_open(Path(self.log_dir, METRICS_FILE), self.history))
             except OSError as error:
                 raise OSError(
                     f"expected log_dir to be a folder that can be written, got {self.log_dir} ({error.strerror})"
                 ) from error
             # purge_step hides the points that a killed run wrote after its last checkpoint.
-            writer = SummaryWriter(self.log_dir, purge_step=len(self.before) + 1)
+            writer = SummaryWriter(self.log_dir, purge_step=len(self.history) + 1)
             self.tensorboard = self.open_files.enter_context(writer)
         return self
 
@@ -72,7 +71,7 @@ class RunLog:
             metrics: as `training_step` returns them.
 
         Raises:
-            DivergedError: nothing more can be learned, or a check of `stop_on` failed; these metrics are recorded.
+            DivergedError: nothing more can be learned; these metrics are recorded.
         """
         if self.lines is not None:
             print(_line(update, metrics), end="", file=self.lines, flush=True)
@@ -81,10 +80,21 @@ class RunLog:
             before, self.last = self.last, time.perf_counter()
             speed = metrics.get("response_tokens", math.nan) / (self.last - before)
             self.tensorboard.add_scalar("tokens_per_second", speed, update)
-        for sentence in self.checks.see(metrics):
-            if self.is_main:
-                tqdm.write(f"check: {sentence}", file=sys.stderr)
-        self.checks.stop_if_diverged()
+        self.history.append(metrics)
+        new = self._new_faults(len(self.history))
+        for sentence in new.values():
+            say_check(sentence)
+        for sentence in (new[name] for name in STOPS if name in new):
+            first = next(iter(self.failed.values()))
+            more = "" if first == sentence else f"; the first check that failed: {first}"
+            raise DivergedError(f"stopped at {sentence}{more}")
+
+    def _new_faults(self, updates: int) -> dict[str, str]:
+        """Sentences, by name, of the checks that fail first at this update."""
+        found = faults(self.history[:updates])
+        new = {name: f"update {updates}: {sentence}" for name, sentence in found if name not in self.failed}
+        self.failed |= new
+        return new
 
 
 def _open(file: Path, before: Sequence[Metrics]) -> IO[str]:

@@ -1,15 +1,23 @@
-"""Argument checks: an error that says the rule, what came and the fix. Given to students, used by every lesson."""
+"""Argument checks: an error that says the rule, what came and the fix; and sizes that several lessons ask for.
+
+Given to students, used by every lesson.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import fields
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
+
+LOGITS_AT_ONCE = 2**18
+"""In one computation: 1 MiB in float32, which a core's cache holds."""
+ON_GPU = 16
+"""So many times more on a GPU, where starting a computation takes longer than a small one does."""
 
 
 def check_shapes(**arguments: tuple[Tensor | None, str]) -> None:
@@ -93,25 +101,22 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
         raise ValueError(f"expected {name} in {'(' if open_low else '['}{low}, {upper}, got {value!r}")
 
 
-def check_kinds(settings: Any) -> None:
-    """Demand of each field of a dataclass what its annotation says.
-
-    Raises:
-        ValueError: a field has a value of another type.
-    """
-    for field in fields(settings):
-        value, kind = getattr(settings, field.name), str(field.type)
-        if not is_of_kind(value, kind):
-            raise ValueError(f"expected {field.name} to be {kind}, got {value!r}")
+def is_stop(tokens: Tensor, stop_token_ids: Sequence[int]) -> Tensor:
+    """True on each token (...) that ends a response; there may be several such ids, or none."""
+    return torch.isin(tokens, torch.tensor(stop_token_ids, dtype=tokens.dtype, device=tokens.device))
 
 
-def is_of_kind(value: object, kind: str) -> bool:
-    """Whether a value fits an annotation such as "int | None"; a list fits "tuple[int, ...]", and True is no number."""
-    kinds = kind.split(" | ")
-    if isinstance(value, tuple | list):
-        items = [name.removeprefix("tuple[").partition(",")[0] for name in kinds if name.startswith("tuple[")]
-        return any(all(is_of_kind(one, item) for one in value) for item in items)
-    types: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
-    types |= {"None": (type(None),)}
-    allowed = tuple(one for name in kinds for one in types.get(name, ()))
-    return isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))
+def logits_at_once(logits: Tensor) -> int:
+    """How many logits are computed at once, where those are."""
+    return LOGITS_AT_ONCE * (1 if logits.device.type == "cpu" else ON_GPU)
+
+
+def are_many(logits: Tensor) -> bool:
+    """Whether logits (B, T, V) should be computed a few positions at a time."""
+    return logits.numel() > max(logits_at_once(logits), logits.shape[-1])
+
+
+def text_config(model: Any) -> Any:
+    """The configuration that has the sizes of the language model; one that reads pictures as well keeps them apart."""
+    config = model.config
+    return config.get_text_config() if hasattr(config, "get_text_config") else config

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from .config import PPOConfig
-from .rows import takes
+from .texts import takes
 
 SIXTEEN_BITS = (torch.bfloat16, torch.float16)
 
 
-def check_parts(model: Any, ref_model: Any, config: Any) -> None:
+def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> None:
     """Refuse models and settings that would fail later, in words of another library, or train something else.
 
     Args: as `PPOTrainer`.
@@ -45,6 +45,7 @@ def check_parts(model: Any, ref_model: Any, config: Any) -> None:
     _check_sharing(model.policy, getattr(model, "value_model", None))
     _check_weights(model, ref_model)
     _check_tokens(model, ref_model, config)
+    _check_reward_model(reward_model, model.policy)
 
 
 def _brief(value: object) -> str:
@@ -76,13 +77,15 @@ def _check_kind(policy: Any) -> None:
         )
 
 
-def check_reward_tokens(reward_model: Any, policy: Any) -> None:
-    """
-    Raises:
-        ValueError: a reward model that reads the policy's token ids has another vocabulary, or cannot tell padding.
-    """
+def _check_reward_model(reward_model: Any, policy: Any) -> None:
+    """Refuse one that reads other tokens than the policy's, or cannot tell padding; a function reads none."""
     if not isinstance(reward_model, nn.Module):
         return
+    if has_head(backbone := getattr(reward_model, "backbone", None)):
+        raise ValueError(
+            f"expected RewardModel of a backbone without a head, got that of a {type(backbone).__name__}; a classifier "
+            "is a reward model by itself"
+        )
     found, known = tokens_of(getattr(reward_model, "backbone", reward_model)), tokens_of(policy)
     if None not in (found, known) and found != known:
         raise ValueError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppo_by_hand.core.files import first_line
-from ppo_by_hand.core.heads import text_config
+from ppo_by_hand.core.shapes import text_config
 
 if TYPE_CHECKING:
     from torch import Tensor

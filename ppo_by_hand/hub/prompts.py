@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ppo_by_hand.core.rows import check_row
+from ppo_by_hand.core.texts import check_row
 
 
 def read_prompts(file: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ppo_by_hand.core.files import first_line
-from ppo_by_hand.core.scoring import RewardFunction
+from ppo_by_hand.core.texts import RewardFunction
 from ppo_by_hand.core.validate import tokens_of
 
 from .models import context_length, embedding_rows, load_model

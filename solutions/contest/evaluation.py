@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.shapes import is_stop
 from tiny_models.gold import gold_score, is_well_formed
 
 from ..lesson12_capstone import evaluate_policy

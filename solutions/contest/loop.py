@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from ppo_by_hand.core.prompts import encode_prompts
+from ppo_by_hand.core.texts import encode_prompts
 
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson03_policy_gradient import leave_one_out_baseline

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.scoring import Scorer, make_scorer
+from ppo_by_hand.core.texts import Scorer, make_scorer
 from tiny_models.checkpoints import SFT
 from tiny_models.language import sample_prompts
 from tiny_models.preferences import Preference

@@ -25,9 +25,8 @@ from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.progress import quiet
-from ppo_by_hand.core.prompts import tokenize
-from ppo_by_hand.core.rows import columns_for
 from ppo_by_hand.core.shapes import check_number
+from ppo_by_hand.core.texts import columns_for, tokenize
 from ppo_by_hand.hub.models import context_length, embedding_rows, load_policy, stop_token_ids
 from ppo_by_hand.hub.prompts import check_context, read_prompts
 from ppo_by_hand.hub.rewards import load_reward

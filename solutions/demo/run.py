@@ -14,7 +14,7 @@ import torch
 from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.files import write_json, write_text
-from ppo_by_hand.core.scoring import make_scorer
+from ppo_by_hand.core.texts import make_scorer
 from tiny_models.gold import GOLD_MAX
 from tiny_models.language import sample_prompts
 from tiny_models.presets import Preset, find_preset

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from ppo_by_hand.core.prompts import encode_prompts
+from ppo_by_hand.core.texts import encode_prompts
 from tiny_models.language import sample_prompts, sample_review
 from tiny_models.preferences import Preference, make_preferences
 from tiny_models.presets import Preset

@@ -2,4 +2,4 @@ from ppo_by_hand.core.config import RolloutConfig
 
 from .experience import Experience, ExperienceBuffer, merge_experiences
 from .generation import Generation, checked_generation, checked_sampler, generate, merge_generations, sample_token
-from .rollout import collect_experience, evaluate_responses
+from .rollout import collect_experience, evaluate_responses, rollout_metrics

@@ -15,10 +15,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ppo_by_hand.core.config import RolloutConfig
-from ppo_by_hand.core.heads import text_config
-from ppo_by_hand.core.scoring import with_place
-from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes, is_stop, text_config
+from ppo_by_hand.core.texts import with_place
 
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ppo_by_hand.core.scoring import Scorer
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.shapes import is_stop
+from ppo_by_hand.core.texts import Scorer
 from tiny_models.gold import gold_score, is_well_formed
 
 from ..lesson01_masked_sequences import gather_log_probs

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import sys
+from typing import Any
 
 import torch
 
@@ -30,15 +31,18 @@ def make_trainer(work: Workload) -> PPOTrainer:
         micro_rollout_batch_size=work.rollout,
         micro_batch_size=work.micro,
         learning_rate=LEARNING_RATE,
-        adam_epsilon=ADAM_EPSILON,
     )
     torch.manual_seed(0)
     model = PolicyAndValue(work.language_model(0), ValueModel(work.language_model(1).transformer))
     reward_model = RewardModel(work.language_model(2).transformer)
-    trainer = PPOTrainer(model, reward_model, work.language_model(0), config)
+    trainer = PPOTrainer(model, reward_model, work.language_model(0), config, optimizer=adam)
     # A trainer asks for a token that may come; here no response may end.
     trainer.config = dataclasses.replace(config, stop_token_ids=(work.never,))
     return trainer
+
+
+def adam(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups, eps=ADAM_EPSILON, weight_decay=0.0, fused=True)
 
 
 def main() -> None:

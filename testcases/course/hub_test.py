@@ -432,7 +432,7 @@ def test_ctrl_c_has_its_own_exit_code(tmp_path, gpt2, capsys, monkeypatch):
 
 
 def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
-    settings = f"{SET} learning_rate=1e30 warmup_updates=0 num_epochs=3"
+    settings = f"{SET} learning_rate=1e30 num_epochs=3"
     assert run(tmp_path, gpt2, "likes_a", "--set", settings) == folder.STOPPED
     said = capsys.readouterr().err
     assert "error: stopped at update 1: NaN or infinity in policy_loss" in said

@@ -64,8 +64,6 @@ def trainer_of(models: Models, texts: Tensor, mask: Tensor) -> PPOTrainer:
         batch_size=len(texts),
         num_updates=screen.UPDATES,
         learning_rate=screen.LEARNING_RATE,
-        warmup_updates=0,
-        scheduler="constant",
         clip_epsilon=screen.CLIP_EPSILON,
         value_clip_epsilon=1e9,
         value_coef=0.1,
@@ -76,7 +74,14 @@ def trainer_of(models: Models, texts: Tensor, mask: Tensor) -> PPOTrainer:
     generation = Generation(texts[:, screen.P :], log_probs, mask)
     model = PolicyAndValue(models.policy, critic_from_reward_model(models.reward_model))
     models.critic = model.value_model
-    return PPOTrainer(model, models.reward_model, models.reference, config, sampler=lambda *_, **__: generation)
+    return PPOTrainer(
+        model,
+        models.reward_model,
+        models.reference,
+        config,
+        sampler=lambda *_, **__: generation,
+        schedule=lambda updates_done: 1.0,
+    )
 
 
 def test_one_update_is_one_update_of_the_trainer(rollout: tuple[Tensor, Tensor]) -> None:

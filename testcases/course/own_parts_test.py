@@ -4,8 +4,8 @@ import numpy
 import pytest
 import torch
 
-from ppo_by_hand.core.prompts import tokenize
-from ppo_by_hand.core.scoring import make_scorer
+from ppo_by_hand.core.texts import tokenize
+from ppo_by_hand.core.texts import make_scorer
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer

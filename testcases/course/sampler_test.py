@@ -125,7 +125,7 @@ def test_a_of_the_page_samples_with_the_adapters_of_a_lora_policy():
     policy = policy.double()
     critic = ValueModel(make_reference(small_policy()).base_model.double().requires_grad_(True)).double()
     options = {"num_updates": 3, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 1, "learning_rate": 0.1}
-    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, warmup_updates=0, **options)
+    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options)
     sampler = of_the_page("by_transformers")
     history = PPOTrainer(PolicyAndValue(policy, critic), TokenSum(), None, config, sampler=sampler).train(PROMPTS)
     assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0] * 3, abs=1e-6)
@@ -160,7 +160,7 @@ def test_an_engine_gets_the_weights_of_each_update_by_the_line_of_the_page(is_lo
                     policy, LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
                 ).double()
         critic = ValueModel(small_policy(seed=2).base_model).double()
-        options = {"num_updates": 3, "batch_size": 20, "max_new_tokens": 6, "learning_rate": 0.05, "warmup_updates": 0}
+        options = {"num_updates": 3, "batch_size": 20, "max_new_tokens": 6, "learning_rate": 0.05}
         config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, recompute_log_probs=True, **options)
         reference = None if is_lora else make_reference(policy)
         trainer = PPOTrainer(PolicyAndValue(policy, critic), TokenSum(), reference, config, sampler=engine)

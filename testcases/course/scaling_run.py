@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ppo_by_hand.core.scoring import make_scorer
+from ppo_by_hand.core.texts import make_scorer
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Experience, Generation, evaluate_responses, generate
 from solutions.lesson09_ppo_trainer import PPOConfig
@@ -59,8 +59,9 @@ def make_trainer(reward: Any = None, lora: bool = False, checkpointing: bool = F
     if checkpointing:
         enable_gradient_checkpointing(model)
     defaults = {"max_new_tokens": 7, "batch_size": 7, "num_minibatches": 2, "num_epochs": 2, "learning_rate": 1e-2}
-    config = PPOConfig(stop_token_ids=(1, 2, 3), pad_token_id=0, warmup_updates=0, **{**defaults, **settings})
-    return DistributedPPOTrainer(model, reward or TokenSum(), reference, config, Numbers())
+    config = PPOConfig(stop_token_ids=(1, 2, 3), pad_token_id=0, **{**defaults, **settings})
+    made = model, reward or TokenSum(), reference, config, Numbers()
+    return DistributedPPOTrainer(*made, schedule=lambda done: 1.0 - done / config.num_updates)
 
 
 class Numbers:

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from ppo_by_hand.core.prompts import encode_prompts
+from ppo_by_hand.core.texts import encode_prompts
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import generate

@@ -10,7 +10,7 @@ import torch
 from ppo_by_hand.core.checks import policy_moves, scores_are_not_clipped
 from ppo_by_hand.core.config import NO_CLIP, PPOConfig
 from ppo_by_hand.core.processes import Processes
-from ppo_by_hand.core.prompts import PromptQueue
+from ppo_by_hand.core.texts import PromptQueue
 from ppo_by_hand.core.schedule import learning_rates
 from solutions.lesson05_ppo_loss import value_statistics
 from solutions.lesson09_ppo_trainer import PPOTrainer

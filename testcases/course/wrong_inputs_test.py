@@ -10,7 +10,7 @@ from transformers import GPT2ForSequenceClassification
 
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.scoring import make_scorer
+from ppo_by_hand.core.texts import make_scorer
 from ppo_by_hand.hub.models import load_policy
 from ppo_by_hand.hub.prompts import check_context, read_prompts
 from ppo_by_hand.hub.rewards import load_reward

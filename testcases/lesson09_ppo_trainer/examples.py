@@ -156,16 +156,6 @@ def _runs(seed: int) -> list[Call]:
             seed=seed,
         ),
         example(ask, available=3, batch_size=2, num_minibatches=1, num_updates=4, diverges_in=2, log=True, seed=seed),
-        example(
-            ask,
-            available=3,
-            batch_size=2,
-            num_minibatches=1,
-            num_updates=24,
-            updates_done=20,
-            stop_on=("kl",),
-            seed=seed,
-        ),
     ]
 
 

@@ -6,6 +6,7 @@ Token 0 is padding, token 1 stops a response.
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,12 +39,17 @@ def trainer_over(
     places: Tensor | None = None,
     **settings: Any,
 ) -> Any:
-    """A trainer of the student (or of the reference) over these tables."""
+    """A trainer of the student (or of the reference) over these tables; `adam_epsilon` is its optimizer's."""
+    epsilon = settings.pop("adam_epsilon", 1e-5)
     model = PolicyAndValue(TablePolicy(actor, places), TableCritic(critic, places is not None))
     score = TableReward(torch.zeros_like(critic) if reward is None else reward) if not callable(reward) else reward
     frozen = TablePolicy(actor if reference is None else reference, places)
     settings = {"stop_token_ids": (STOP,), "pad_token_id": PAD, **settings}
-    return make(model, score, frozen, config(**settings), Letters())
+    return make(model, score, frozen, config(**settings), Letters(), optimizer=partial(adam, epsilon))
+
+
+def adam(epsilon: float, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(groups, eps=epsilon, weight_decay=0.0, fused=True)
 
 
 def student(lesson: Any, *tables: Any, **settings: Any) -> Any:

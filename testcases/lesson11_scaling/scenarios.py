@@ -317,8 +317,15 @@ class _Member:
     """One process: its own trainer, its own copy of the weights."""
 
     def __init__(self, lesson: Any, collective: Collective, index: int, settings: dict[str, Any]) -> None:
-        config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **settings)
-        self.trainer = lesson.DistributedPPOTrainer(TwoWeights(), _no_reward, None, config, object())
+        epsilon = settings.get("adam_epsilon", 1e-5)
+        numbers = {name: value for name, value in settings.items() if name != "adam_epsilon"}
+        config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **numbers)
+
+        def adam(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+            return torch.optim.AdamW(groups, eps=epsilon, weight_decay=0.0, fused=True)
+
+        made = TwoWeights(), _no_reward, None, config, object()
+        self.trainer = lesson.DistributedPPOTrainer(*made, optimizer=adam)
         self.accelerator = ThreadAccelerator(self.trainer.accelerator, collective, index)
         self.accelerator.model = self.trainer.model
         self.trainer.accelerator = self.accelerator

@@ -1,0 +1,395 @@
+"""Texts on their way in and out: prompts become token ids, and a reward model or function scores what was written."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .files import first_line
+from .progress import say_check
+
+Prompt = str | list[int] | Mapping[str, Any]
+"""A text, its token ids, or a row with a text as `prompt` or token ids as `input_ids`, and more columns."""
+Scorer = Callable[..., Tensor]
+"""(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,); that of a function also takes `prompts`."""
+RewardFunction = Callable[..., Sequence[float]]
+"""(prompts, responses) -> one number for each response; more arguments are columns of the prompts' rows, by name."""
+RULE = "expected a list of prompts, each a text, a list of token ids, or a row with a prompt"
+MESSAGES = "tokenizer.apply_chat_template(messages, add_generation_prompt=True) makes token ids of messages"
+
+
+class Encoded(list[int]):
+    """The token ids of a prompt that came as a row, and with them what a reward function gets of that row.
+
+    Attributes:
+        text: as it was written; None where only its token ids are known.
+        columns: what else the row has, by name.
+    """
+
+    def __init__(self, ids: Sequence[int], text: str | None, columns: Mapping[str, Any]) -> None:
+        super().__init__(ids)
+        self.text, self.columns = text, columns
+
+
+def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
+    """Token ids of each prompt, not padded; those of a row have its columns. All else as `encode_prompts`."""
+    try:
+        if isinstance(prompts, str | bytes | Mapping):
+            raise TypeError
+        listed = [prompts[number] for number in range(len(prompts))]
+    except (TypeError, LookupError) as error:
+        raise ValueError(
+            f"{RULE}, got a {type(prompts).__name__} in the place of the list; put one prompt into a list, take a part "
+            "of a data set (such as its 'train'), or make a list of its rows"
+        ) from error
+    if not listed:
+        raise ValueError("expected at least one prompt, got an empty list")
+    rows = [_encoded(prompt, number, tokenizer) for number, prompt in enumerate(listed)]
+    for number, row in enumerate(rows):
+        if not row:
+            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {listed[number]!r}")
+    return rows
+
+
+def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
+    if isinstance(prompt, Encoded):
+        return prompt
+    is_row = isinstance(prompt, Mapping)
+    has_ids = is_row and "input_ids" in prompt and "prompt" not in prompt
+    if (isinstance(prompt, str) or (is_row and not has_ids)) and not callable(tokenizer):
+        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
+    if isinstance(prompt, str):
+        return list(tokenizer(prompt)["input_ids"])
+    try:
+        if has_ids:
+            columns = {name: value for name, value in prompt.items() if name not in ("input_ids", "attention_mask")}
+            return Encoded(_tokens(_visible_ids(prompt, number)), None, columns)
+        if not is_row:
+            return _tokens([prompt] if isinstance(prompt, bytes) else prompt)
+    except TypeError as error:
+        is_talk = isinstance(prompt, list) and any(isinstance(one, Mapping) for one in prompt)
+        fix = f"; {MESSAGES}" if is_talk else ""
+        raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}{fix}") from error
+    check_row(prompt, f"prompt {number}")
+    columns = {name: value for name, value in prompt.items() if name != "prompt"}
+    return Encoded(_encoded_text(prompt["prompt"], tokenizer), prompt["prompt"], columns)
+
+
+def _tokens(values: Iterable[Any]) -> list[int]:
+    """
+    Raises:
+        TypeError: one is no whole number; True and False are none here.
+    """
+    found = list(values)
+    if any(isinstance(value, bool) for value in found):
+        raise TypeError
+    return [operator.index(value) for value in found]
+
+
+def _visible_ids(row: Mapping[str, Any], number: int) -> list[Any]:
+    """The `input_ids` of a row without its padding, which are those with 0 in its `attention_mask`, if it has one.
+
+    Raises:
+        TypeError: `input_ids` are no list.
+        ValueError: the mask does not belong to them, or hides tokens between others.
+    """
+    ids = _listed(row["input_ids"])
+    if "attention_mask" not in row:
+        return ids
+    given = row["attention_mask"]
+    mask = _listed(given) if hasattr(given, "__iter__") else []
+    if len(mask) != len(ids) or any(seen not in (0, 1) for seen in mask):
+        raise ValueError(
+            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, got "
+            f"{str(given)[:80]} in prompt {number}"
+        )
+    seen = [place for place, is_seen in enumerate(mask) if is_seen]
+    if seen and seen[-1] - seen[0] >= len(seen):
+        raise ValueError(
+            "expected attention_mask to hide padding before or after the prompt, got 0 between its tokens in prompt "
+            f"{number}: {str(mask)[:80]}; leave tokens that the policy should not read out of input_ids"
+        )
+    return [ids[place] for place in seen]
+
+
+def _listed(values: Any) -> list[Any]:
+    """A list, tuple, array or tensor as a list."""
+    return list(values.tolist() if hasattr(values, "tolist") else values)
+
+
+def check_row(row: Any, where: str) -> None:
+    """Demand a row {"prompt": a text}; what else it has are columns.
+
+    Args:
+        row: anything.
+        where: its place, for the message.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    said = f'expected {where} to be JSON like {{"prompt": "a text"}}, got {str(row)[:60]}'
+    if isinstance(row, Mapping) and "prompt" not in row:
+        raise ValueError(f"{said}; rename the column of prompts to prompt, or of token ids to input_ids")
+    prompt = row["prompt"] if isinstance(row, Mapping) else None
+    if isinstance(prompt, list):
+        raise ValueError(f"{said}; {MESSAGES}, which PPOTrainer takes as prompts")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise ValueError(said)
+
+
+def _encoded_text(text: str, tokenizer: Any) -> list[int]:
+    """The token ids that the policy answers: those of a user's message where the tokenizer has a chat template.
+
+    Raises:
+        ValueError: the tokenizer or its template fails.
+    """
+    try:
+        if tokenizer.chat_template is None:
+            encoded = tokenizer(text)
+        else:
+            message = {"role": "user", "content": text}
+            encoded = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)
+    except Exception as error:  # a template may raise anything, and a tokenizer refuses half a surrogate pair
+        raise ValueError(
+            f"expected a prompt that the policy's tokenizer can encode, got {text[:60]!r} ({first_line(error)})"
+        ) from error
+    ids: list[int] = encoded["input_ids"]
+    return ids
+
+
+def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
+    """Token ids of the prompts, padded on the *left*, so that generation starts from a real token in each row.
+
+    Args:
+        prompts: B texts, or B lists of token ids.
+        tokenizer: a Hugging Face tokenizer; needed for texts only.
+        pad_token_id: the id to pad with.
+
+    Returns:
+        (input_ids (B, P) int64, attention_mask (B, P) bool).
+
+    Raises:
+        ValueError: there are no prompts, one is empty, or texts came without a tokenizer.
+    """
+    rows = tokenize(prompts, tokenizer)
+    width = max(len(row) for row in rows)
+    input_ids = torch.tensor([[pad_token_id] * (width - len(row)) + row for row in rows])
+    attention_mask = torch.tensor([[False] * (width - len(row)) + [True] * len(row) for row in rows])
+    return input_ids, attention_mask
+
+
+def prepare(
+    prompts: Sequence[Prompt], tokenizer: Any, reward_model: nn.Module | RewardFunction, stop_token_ids: Sequence[int]
+) -> list[list[int]]:
+    """Tokenize the prompts of a run, and say what the tokenizer adds to them without being asked.
+
+    Raises:
+        ValueError: as `tokenize`, or the reward function needs a column that a prompt doesn't have.
+    """
+    found = tokenize(prompts, tokenizer)
+    if not isinstance(reward_model, nn.Module):
+        columns_for(reward_model, found)
+    count, first = len(found), getattr(tokenizer, "bos_token_id", None)
+    if ended := sum(len(ids) > 1 and ids[-1] in stop_token_ids for ids in found):
+        say_check(
+            f"{ended} of {count} prompts end with a stop token, after which the policy would learn to go on: leave it "
+            "out, for example with add_eos_token=False of the tokenizer"
+        )
+    if first is not None and (twice := sum(ids[:2] == [first, first] for ids in found)):
+        say_check(
+            f"{twice} of {count} prompts begin with two {tokenizer.bos_token}: the tokenizer adds one to each text, so "
+            "leave out the one that the chat template has written"
+        )
+    return found
+
+
+class PromptQueue:
+    """Prompt numbers in shuffled order, every prompt once before any is repeated.
+
+    Args:
+        seed: decides the order.
+        samples: how often each number is repeated, in a row.
+    """
+
+    def __init__(self, seed: int, samples: int = 1) -> None:
+        self.samples = samples
+        self.generator = torch.Generator().manual_seed(seed)
+        self.waiting: list[int] = []
+
+    def take(self, size: int, available: int) -> list[int]:
+        """The next `size` numbers in [0, available); the queue is refilled as often as it takes."""
+        size //= self.samples
+        while len(self.waiting) < size:
+            self.waiting += torch.randperm(available, generator=self.generator).tolist()
+        taken, self.waiting = self.waiting[:size], self.waiting[size:]
+        return [number for number in taken for _ in range(self.samples)]
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments; True where nobody can tell, as of one that is written in C."""
+    try:
+        inspect.signature(function).bind_partial(*range(count))
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
+
+
+def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> dict[str, list[Any]]:
+    """What a reward function takes of these prompts by name, beside their texts: every column if it has `**columns`.
+
+    Raises:
+        ValueError: it needs one that a prompt doesn't have.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[2:]
+    except (TypeError, ValueError):  # written in C
+        return {}
+    named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    needed = [one.name for one in named if one.default is one.empty]
+    rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]
+    for prompt, row in zip(prompts, rows, strict=True):
+        missing = [name for name in needed if name not in row]
+        if missing:
+            text = (prompt.text if isinstance(prompt, Encoded) else None) or str(prompt)
+            raise ValueError(
+                f"expected each prompt to have the column {missing[0]!r}, which the reward function "
+                f"{function.__name__} takes, got none in {text[:60]!r}"
+            )
+    there = {name for row in rows for name in row}
+    takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
+    wanted = sorted(there) if takes_all else [one.name for one in named if one.name in there]
+    return {name: [row.get(name) for row in rows] for name in wanted}
+
+
+def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None) -> Scorer:
+    """Wrap a reward model or a reward function for the rollout.
+
+    Args:
+        reward_model: a module called with (input_ids, attention_mask) that returns (B,) scores, or an output with
+            `logits` (B, 1); one with a `config`, as Hugging Face's classifiers have, gets its rows padded on the right
+            with its own pad token, any other as they are. Or a function of (prompts, responses), lists of texts without
+            special tokens.
+        tokenizer: decodes the texts of a reward function; must be the policy's.
+
+    Returns:
+        (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids. With
+        `prompts`, the B prompts as `tokenize` gives them, a function gets the text and the columns of each row.
+
+    Raises:
+        ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
+            the wrong count or shape, something that is no number, or NaN, or a module knows fewer tokens.
+        RuntimeError: from the scorer: the reward function raised.
+    """
+    if isinstance(reward_model, nn.Module):
+        return _module_scorer(reward_model)
+    if not callable(reward_model):
+        raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
+    if not takes(reward_model, 2):
+        name = getattr(reward_model, "__name__", repr(reward_model))
+        raise ValueError(
+            "expected a reward function of (prompts, responses), two lists of texts, got "
+            f"{name}{inspect.signature(reward_model)}"
+        )
+    if tokenizer is None or isinstance(tokenizer, str):
+        fix = "pass tokenizer= to PPOTrainer" if tokenizer is None else "load it: AutoTokenizer.from_pretrained(name)"
+        raise ValueError(f"expected a tokenizer with a reward function, got {tokenizer!r}; {fix}")
+    return _function_scorer(reward_model, tokenizer)
+
+
+def _module_scorer(reward_model: nn.Module) -> Scorer:
+    config: Any = getattr(reward_model, "config", None)
+
+    def score(
+        input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[list[int]] = ()
+    ) -> Tensor:
+        if config is not None:
+            input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
+        try:
+            output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
+        except IndexError as error:
+            raise ValueError(
+                "expected the reward model to know every token id and position that the policy may write, got "
+                f"{first_line(error)!r} from {type(reward_model).__name__}; text_reward(model, tokenizer) gives it the "
+                "texts instead"
+            ) from error
+        scores = output.logits.squeeze(-1) if hasattr(output, "logits") else output
+        if not isinstance(scores, Tensor) or scores.dim() != 1:
+            got = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+            raise ValueError(f"expected the reward model to return scores (B,), or logits (B, 1), got {got}")
+        return scores.float()
+
+    return score
+
+
+def _right_padded(input_ids: Tensor, attention_mask: Tensor, pad_token_id: int | None) -> tuple[Tensor, Tensor]:
+    """The same rows with their padding on the right, as a Hugging Face classifier was trained.
+
+    On the left, padding would move the positions (GPT-2 counts it); and a classifier reads the last token that is not
+    its own pad token, which may be another than the policy's.
+    """
+    order = (~attention_mask).long().argsort(dim=1, stable=True)  # real tokens first, in their order
+    attention_mask = attention_mask.gather(1, order)
+    input_ids = input_ids.gather(1, order)
+    return (input_ids if pad_token_id is None else input_ids.masked_fill(~attention_mask, pad_token_id)), attention_mask
+
+
+def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
+    name = getattr(function, "__name__", repr(function))
+
+    def texts(input_ids: Tensor, attention_mask: Tensor) -> list[str]:
+        rows = [row[real].tolist() for row, real in zip(input_ids, attention_mask, strict=True)]
+        return [tokenizer.decode(row, skip_special_tokens=True) for row in rows]
+
+    def score(
+        input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[list[int]] = ()
+    ) -> Tensor:
+        said = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
+        for row, prompt in enumerate(prompts):
+            if isinstance(prompt, Encoded) and prompt.text is not None:
+                said[row] = prompt.text
+        columns = columns_for(function, prompts)
+        responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
+        try:
+            answer = function(said, responses, **columns)
+            is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
+            numbers = list(answer) if is_ordered else None
+        except (Exception, SystemExit) as error:
+            raise RuntimeError(f"the reward function {name} raised {with_place(error)}") from error
+        if numbers is None or len(numbers) != len(responses):
+            raise ValueError(
+                f"expected reward function {name} to return one number for each of {len(responses)} responses, got "
+                f"{type(answer).__name__ if numbers is None else len(numbers)}"
+            )
+        return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
+
+    return score
+
+
+def with_place(error: BaseException) -> str:
+    """The same with the line of the user's code that raised it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{first_line(error)} ({Path(place.filename).name}:{place.lineno})"
+
+
+def _number(value: object, name: str, row: int) -> float:
+    """The score of one response as a float; a 0-dim tensor or a numpy number is one too, a text is not."""
+    rule = f"expected reward function {name} to return finite numbers, got"
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise ValueError(f"{rule} {type(value).__name__} for response {row}: {value!r}")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # an array of several, 10 ** 400
+        raise ValueError(f"{rule} {type(value).__name__} for response {row}: {error}") from error
+    if not math.isfinite(number):
+        raise ValueError(f"{rule} {number} for response {row}")
+    return number
