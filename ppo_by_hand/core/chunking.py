@@ -30,7 +30,7 @@ def in_parts(function: Callable[..., Tensor], logits: Tensor, *others: Any) -> T
     def part(some_logits: Tensor, place: Place) -> Tensor:
         return function(some_logits, *(other[place] if isinstance(other, Tensor) else other for other in others))
 
-    answer: Tensor = _Parts.apply(logits, part)
+    answer: Tensor = _Parts.apply(logits, part)  # type: ignore[no-untyped-call]
     return answer
 
 

@@ -74,15 +74,6 @@ class RolloutConfig:
         for token in (self.pad_token_id, *self.stop_token_ids):
             check_number("pad_token_id and stop_token_ids", token, 0)
 
-    def sampling(self) -> dict[str, Any]:
-        """The keyword arguments of `generate` that the rollout decides."""
-        return {
-            "max_new_tokens": self.max_new_tokens,
-            "stop_token_ids": self.stop_token_ids,
-            "pad_token_id": self.pad_token_id,
-            "temperature": self.temperature,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(RolloutConfig):

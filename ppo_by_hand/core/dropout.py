@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
 
 from .checkpoints import global_generators
@@ -19,22 +20,23 @@ ROUNDING = 1e-3
 """Of the largest number; dropout changes more."""
 
 
-def check_no_dropout(model: nn.Module, config: PPOConfig, device: torch.device) -> None:
+def check_no_dropout(wrapped: nn.Module, config: PPOConfig, accelerator: Accelerator) -> None:
     """Refuse a model of which two passes in train mode differ.
 
     Dropout that a Hugging Face model reads from its config in each pass is set to 0 there, but only if they differ. The
     random states of the process are left as they are.
 
     Args:
-        model: actor and critic, in train mode; the dropout that their modules hold is 0 already.
+        wrapped: actor and critic, in train mode; the dropout that their modules hold is 0 already.
         config: of the run.
-        device: where the model is.
+        accelerator: has wrapped and placed them.
 
     Raises:
         ValueError: two passes differ.
     """
-    batch = _small_batch(model, config, device)
-    with _random_states_kept(), warnings.catch_warnings(), torch.no_grad():
+    model = accelerator.unwrap_model(wrapped)
+    batch = _small_batch(model, config, accelerator.device)
+    with _random_states_kept(), warnings.catch_warnings(), torch.no_grad(), accelerator.autocast():
         warnings.simplefilter("ignore")  # checkpointing warns where there is no gradient
         if all(map(torch.equal, model(*batch), model(*batch))):
             return
@@ -59,7 +61,7 @@ def set_to_zero(owner: Any) -> None:
 def _small_batch(model: Any, config: PPOConfig, device: torch.device) -> tuple[Tensor, Tensor, int]:
     """Two rows of a prompt token and up to 7 response tokens: of a length that the run needs anyway."""
     length = 1 + min(config.max_new_tokens, 7)
-    known = tokens_of(model.policy) or min(config.stop_token_ids) + 1
+    known = tokens_of(model.policy) or 1
     ids = torch.arange(2 * length, device=device).reshape(2, length) % known
     return ids, torch.ones_like(ids, dtype=torch.bool), 1
 

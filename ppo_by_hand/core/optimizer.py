@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from accelerate import Accelerator
+from accelerate.optimizer import AcceleratedOptimizer
 from torch import nn
 
 from .config import PPOConfig
+from .shapes import check_number
+from .validate import check_functions
 
 Groups = list[dict[str, Any]]
 OptimizerMaker = Callable[[Groups], torch.optim.Optimizer]
@@ -26,7 +30,7 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
     rate that it was made with as `initial_lr`.
 
     Raises:
-        ValueError: `make` is no function of parameter groups, or leaves out a weight that trains.
+        ValueError: `make` is no function of parameter groups, leaves out a weight that trains, or changes a rate.
     """
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups: Groups = [{"params": trained, "lr": config.learning_rate}]
@@ -41,22 +45,48 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
         made: Any = torch.optim.AdamW(groups, eps=ADAM_EPSILON, weight_decay=0.0, fused=True)
     else:
         made = make(groups) if callable(make) and not isinstance(make, type) else make
-        _check(made, make, trained)
+        _check(made, make, groups)
     for group in made.param_groups:
         group.setdefault("initial_lr", group["lr"])
     optimizer: torch.optim.Optimizer = made
     return optimizer
 
 
-def _check(made: Any, make: Any, trained: list[nn.Parameter]) -> None:
+def _check(made: Any, make: Any, groups: Groups) -> None:
     if not isinstance(made, torch.optim.Optimizer) or made is make:
         raise ValueError(
             "expected optimizer to be a function that makes one of parameter groups, such as lambda groups: "
             f"torch.optim.AdamW(groups, weight_decay=0.01), got {type(made).__name__}"
         )
-    wanted = {id(weight) for weight in trained}
-    found = {id(weight) for group in made.param_groups for weight in group["params"]}
+    wanted = {(id(weight), group["lr"]) for group in groups for weight in group["params"]}
+    found = {(id(weight), group["lr"]) for group in made.param_groups for weight in group["params"]}
     if found != wanted:
         raise ValueError(
-            f"expected an optimizer of all {len(wanted)} weights that train, got one of {len(found & wanted)} of them"
+            f"expected an optimizer of all {len(wanted)} weights that train, each with the lr of its group, got one of "
+            f"{len(found & wanted)}; split a group with {{**group, 'params': some}}"
         )
+
+
+def without_wrapper(prepared: Any, accelerator: Accelerator) -> Any:
+    """The optimizer itself, where Accelerate's wrapper does nothing but search the disk for a package in each step.
+
+    Only float16's gradient scaler and DeepSpeed need it.
+    """
+    is_plain = type(prepared) is AcceleratedOptimizer and accelerator.scaler is None
+    return prepared.optimizer if is_plain else prepared
+
+
+def checked_schedule(schedule: Schedule) -> Schedule:
+    """A user's schedule, whose answers are checked.
+
+    Raises:
+        ValueError: it is no function of a number; later, when it is called: it gives anything but a number >= 0.
+    """
+    check_functions(schedule=schedule)
+
+    def factor(updates_done: int) -> float:
+        found = schedule(updates_done)
+        check_number(f"schedule({updates_done})", found, 0.0)
+        return found
+
+    return factor

@@ -12,8 +12,8 @@ def quiet() -> None:
     """Let transformers say nothing but errors: neither progress bars nor its report of what it has loaded."""
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
 
 
 def say_check(sentence: str) -> None:

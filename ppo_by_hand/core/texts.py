@@ -359,15 +359,16 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
                 said[row] = prompt.text
         columns = columns_for(function, prompts)
         responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
+        count = len(responses)  # the function may change the list
         try:
             answer = function(said, responses, **columns)
             is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
             numbers = list(answer) if is_ordered else None
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"the reward function {name} raised {with_place(error)}") from error
-        if numbers is None or len(numbers) != len(responses):
+        if numbers is None or len(numbers) != count:
             raise ValueError(
-                f"expected reward function {name} to return one number for each of {len(responses)} responses, got "
+                f"expected reward function {name} to return one number for each of {count} responses, got "
                 f"{type(answer).__name__ if numbers is None else len(numbers)}"
             )
         return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)

@@ -12,6 +12,8 @@ import json
 import os
 import sys
 import warnings
+from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -151,12 +153,20 @@ def make_config(settings: dict[str, Any], policy: Any, tokenizer: Any, options: 
     """
     decided = {"pad_token_id": tokenizer.pad_token_id, "seed": options.seed, "log_dir": str(options.out / "log")}
     stops = {"stop_token_ids": stop_token_ids(policy, tokenizer)}
+    if unknown := settings.keys() - {field.name for field in fields(PPOConfig)}:
+        name = min(unknown)
+        raise ValueError(
+            f"expected settings of PPOConfig in SET, got {name!r}; the closest one is {closest_setting(name)}, and "
+            "help(PPOConfig) describes them all"
+        )
     try:
         return PPOConfig(**DEFAULTS | DEFAULTS_OF_REWARDS | stops | settings | decided)
-    except TypeError as error:
-        raise ValueError(str(error)) from error
     except ValueError as error:
         raise ValueError(f"{error} (in SET, with values as in JSON: true, null, 0.5, [1,2])") from error
+
+
+def closest_setting(name: str) -> str:
+    return get_close_matches(name, [field.name for field in fields(PPOConfig)], n=1, cutoff=0.0)[0]
 
 
 def make_models(

@@ -190,6 +190,16 @@ def generate(
     # endregion
 
 
+def sampling_options(config: RolloutConfig) -> dict[str, Any]:
+    """The keyword arguments of `generate` that the settings of a run decide. Given."""
+    return {
+        "max_new_tokens": config.max_new_tokens,
+        "stop_token_ids": config.stop_token_ids,
+        "pad_token_id": config.pad_token_id,
+        "temperature": config.temperature,
+    }
+
+
 def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generation:
     """The responses of all parts, row after row, padded on the right to the longest."""
     length = max(part.mask.shape[1] for part in parts)

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ppo_by_hand.core.config import PPOConfig, RolloutConfig
+from ppo_by_hand.core.config import NO_CLIP, PPOConfig, RolloutConfig
 from ppo_by_hand.core.shapes import check_shapes, is_stop
 from ppo_by_hand.core.texts import Scorer
 
@@ -23,7 +23,7 @@ from ..lesson07_actor_critic import (
     response_logits,
 )
 from .experience import Experience
-from .generation import Generation, generate
+from .generation import Generation, generate, sampling_options
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -59,7 +59,7 @@ def collect_experience(
     Raises:
         ValueError: as `generate` and `evaluate_responses`.
     """
-    generation = generate(model.policy, input_ids, attention_mask, **config.sampling(), generator=generator)
+    generation = generate(model.policy, input_ids, attention_mask, **sampling_options(config), generator=generator)
     return evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
 
 
@@ -136,6 +136,19 @@ def evaluate_responses(
     # endregion
 
 
+@torch.no_grad()
+def recompute_log_probs(
+    policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, generation: Generation, temperature: float
+) -> Generation:
+    """The same responses with the policy's own log-probs, from one pass over prompt and response. Given."""
+    sequences = torch.cat([input_ids, generation.responses], dim=1)
+    visible = torch.cat([attention_mask, generation.mask], dim=1)
+    with evaluation_mode(policy):
+        logits = response_logits(policy, sequences, visible, input_ids.shape[1])
+    log_probs = gather_log_probs(logits, generation.responses, temperature)
+    return generation._replace(log_probs=log_probs.masked_fill(~generation.mask, 0.0))
+
+
 def rollout_metrics(experience: Experience, config: PPOConfig) -> dict[str, float]:
     """Metrics of a rollout, before anything is learned from it. Given.
 
@@ -157,7 +170,7 @@ def rollout_metrics(experience: Experience, config: PPOConfig) -> dict[str, floa
     metrics = {
         "score": scores.mean().item(),
         "score_std": scores.std(correction=0).item(),
-        "score_clip_fraction": (clipped.abs() > config.clip_score).float().mean().item(),
+        "score_clip_fraction": (clipped.abs() > (config.clip_score or NO_CLIP)).float().mean().item(),
         "return_std": returns.std(correction=0).item(),
         "value_mean": values.mean().item(),
         "advantage_mean": experience.advantages[mask].mean().item(),

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.optimizer import AcceleratedOptimizer
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -41,10 +40,9 @@ from ppo_by_hand.core.checkpoints import (
 )
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.dropout import check_no_dropout
-from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, make_optimizer
+from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, checked_schedule, make_optimizer, without_wrapper
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.run_log import RunLog
-from ppo_by_hand.core.shapes import check_number
 from ppo_by_hand.core.texts import Prompt, PromptQueue, RewardFunction, encode_prompts, make_scorer, prepare, tokenize
 from ppo_by_hand.core.validate import check_functions, check_parts
 
@@ -52,14 +50,7 @@ from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_wh
 from ..lesson04_gae import compute_response_gae
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics, value_statistics
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
-from ..lesson07_actor_critic import (
-    PolicyAndValue,
-    SharedPolicyAndValue,
-    disable_dropout,
-    evaluation_mode,
-    freeze,
-    response_logits,
-)
+from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
 from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -69,7 +60,9 @@ from ..lesson08_rollout import (
     generate,
     merge_experiences,
     merge_generations,
+    recompute_log_probs,
     rollout_metrics,
+    sampling_options,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +105,7 @@ class PPOTrainer:
         schedule: Schedule | None = None,
     ) -> None:
         check_parts(model, reward_model, ref_model, config)
-        check_functions(sampler=sampler, schedule=schedule)
+        check_functions(sampler=sampler)
         self.config, self.tokenizer = config, tokenizer
         self.accelerator = Accelerator()
         self._check_processes()
@@ -122,19 +115,14 @@ class PPOTrainer:
         self.reward_model = freeze(reward_model.to(device)) if isinstance(reward_model, nn.Module) else reward_model
         self.score = make_scorer(reward_model, tokenizer)
         self.sampler = None if sampler is None else checked_sampler(sampler, config)
-        self.schedule = warm_up_then_decay(config.num_updates) if schedule is None else schedule
+        self.schedule = warm_up_then_decay(config.num_updates) if schedule is None else checked_schedule(schedule)
         self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
-        # only float16's gradient scaler and DeepSpeed need the wrapper, whose step searches the disk for a package
-        is_plain = type(prepared) is AcceleratedOptimizer and self.accelerator.scaler is None
-        self.optimizer = prepared.optimizer if is_plain else prepared
+        self.optimizer = without_wrapper(prepared, self.accelerator)
         self.model.train()  # where gradient checkpointing acts
-        with self.accelerator.autocast():
-            check_no_dropout(self.accelerator.unwrap_model(self.model), config, device)
-        self.kl_controller = (
-            FixedKLController(config.kl_coef)
-            if config.kl_target is None
-            else AdaptiveKLController(config.kl_coef, config.kl_target, config.kl_horizon)
-        )
+        check_no_dropout(self.model, config, self.accelerator)
+        self.kl_controller: FixedKLController | AdaptiveKLController = FixedKLController(config.kl_coef)
+        if config.kl_target is not None:
+            self.kl_controller = AdaptiveKLController(config.kl_coef, config.kl_target, config.kl_horizon)
         self.minibatch_size = -(-config.batch_size // config.num_minibatches)
         self.sampling = torch.Generator(device=device).manual_seed(config.seed)
         self.shuffling = torch.Generator().manual_seed(config.seed)
@@ -155,7 +143,7 @@ class PPOTrainer:
         """Sample a response to each prompt from the current policy, `micro_rollout_batch_size` of them at once.
 
         1. for each chunk of the prompts: encode them, and sample with `self.sampler`, or with lesson 8's `generate` if
-           that is None; both take the policy, the encoded prompts and, by name, four settings and a generator
+           that is None; both take the policy, the encoded prompts, `sampling_options(config)` and a generator
         2. merge the chunks
 
         Everything runs under `self.accelerator.autocast()`, in the precision of the training passes.
@@ -171,13 +159,7 @@ class PPOTrainer:
         """
         # region solution
         sample = generate if self.sampler is None else self.sampler
-        options = {
-            "max_new_tokens": self.config.max_new_tokens,
-            "stop_token_ids": self.config.stop_token_ids,
-            "pad_token_id": self.config.pad_token_id,
-            "temperature": self.config.temperature,
-            "generator": self.sampling,
-        }
+        options = {**sampling_options(self.config), "generator": self.sampling}
         with self.accelerator.autocast():
             parts = [sample(self.policy, *self._encode(chunk), **options) for _, chunk in self._chunks(prompts)]
         return merge_generations(parts, self.config.pad_token_id)
@@ -439,22 +421,15 @@ class PPOTrainer:
         input_ids, attention_mask = encode_prompts(prompt_ids, self.tokenizer, self.config.pad_token_id)
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
-    @torch.no_grad()
     def _recomputed(self, responses: Generation, prompt_ids: list[list[int]]) -> Generation:
         """The same responses with the policy's own log-probs, from one pass over prompt and response."""
-        input_ids, attention_mask = self._encode(prompt_ids)
-        sequences = torch.cat([input_ids, responses.responses], dim=1)
-        visible = torch.cat([attention_mask, responses.mask], dim=1)
-        with evaluation_mode(self.policy) as policy:
-            logits = response_logits(policy, sequences, visible, input_ids.shape[1])
-        log_probs = gather_log_probs(logits, responses.responses, self.config.temperature)
-        return responses._replace(log_probs=log_probs.masked_fill(~responses.mask, 0.0))
+        return recompute_log_probs(self.policy, *self._encode(prompt_ids), responses, self.config.temperature)
 
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
         """Metrics of the rollout, and what acts in this update."""
         metrics = rollout_metrics(experience, self.config) | {
             "kl_coef": self.kl_controller.value,
-            "learning_rate": self.optimizer.param_groups[0]["initial_lr"] * self._learning_rate_factor(),
+            "learning_rate": self.optimizer.param_groups[0]["initial_lr"] * self.schedule(self.updates_done),
             "max_grad_norm": self.config.max_grad_norm,
         }
         if self.sampler is not None and not self.config.recompute_log_probs:
@@ -463,14 +438,9 @@ class PPOTrainer:
             metrics["loss_scale"] = self.accelerator.scaler.get_scale()
         return metrics
 
-    def _learning_rate_factor(self) -> float:
-        factor = self.schedule(self.updates_done)
-        check_number(f"schedule({self.updates_done})", factor, 0.0)
-        return factor
-
     def _set_learning_rate(self) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * self._learning_rate_factor()
+            group["lr"] = group["initial_lr"] * self.schedule(self.updates_done)
 
     def _microbatches(self, minibatch: Experience) -> list[Experience]:
         if self.config.micro_batch_size is None:

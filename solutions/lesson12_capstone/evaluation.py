@@ -15,7 +15,7 @@ from tiny_models.gold import gold_score, is_well_formed
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits
-from ..lesson08_rollout import generate
+from ..lesson08_rollout import generate, sampling_options
 from ..lesson09_ppo_trainer import PPOConfig, encode_prompts
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def evaluate_policy(
         tensor.to(policy.device) for tensor in encode_prompts(prompts, tokenizer, config.pad_token_id)
     )
     generator = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
-    responses, log_probs, mask = generate(policy, input_ids, attention_mask, **config.sampling(), generator=generator)
+    responses, log_probs, mask = generate(
+        policy, input_ids, attention_mask, **sampling_options(config), generator=generator
+    )
     sequences = torch.cat([input_ids, responses], dim=1)
     visible = torch.cat([attention_mask, mask], dim=1)
     with evaluation_mode(reference):

@@ -5,6 +5,7 @@ python -m testcases.course.checkpoints
 With the argument `critic` it rebuilds only what is trained from the shipped SFT and reward model.
 """
 
+import copy
 import json
 import random
 import shutil
@@ -21,9 +22,8 @@ from solutions.demo.run import ppo_config
 from solutions.demo.stages import train_reward_stage, train_sft_stage
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
-from solutions.lesson07_actor_critic import critic_from_reward_model, response_logits
+from solutions.lesson07_actor_critic import PolicyAndValue, critic_from_reward_model, make_reference, response_logits
 from solutions.lesson09_ppo_trainer import PPOTrainer
-from solutions.lesson12_capstone import RewardModelResult, SFTResult, train_policy
 from tiny_models import checkpoints
 from tiny_models.checkpoints import (
     CRITIC,
@@ -83,13 +83,22 @@ def train_critic(preset: Any, tokenizer: Any) -> PPOTrainer:
     config = replace(
         ppo_config(preset, tokenizer, CRITIC_SEED, preset.kl_coef),
         num_updates=CRITIC_UPDATES + POLICY_UPDATES,
-        critic_warmup_updates=CRITIC_UPDATES,
+        critic_learning_rate=preset.ppo_learning_rate,
         value_clip_epsilon=NO_VALUE_CLIP,
     )
-    sft = SFTResult(AutoModelForCausalLM.from_pretrained(SFT), [])
-    reward = RewardModelResult(RewardModel.from_pretrained(REWARD_MODEL), [], 0.0)
-    prompts = sample_prompts(2048, random.Random(CRITIC_SEED))
-    return train_policy(sft, reward, config, tokenizer, prompts).trainer
+    sft: Any = AutoModelForCausalLM.from_pretrained(SFT)
+    reward_model = RewardModel.from_pretrained(REWARD_MODEL)
+    model = PolicyAndValue(copy.deepcopy(sft).requires_grad_(True), critic_from_reward_model(reward_model))
+    trainer = PPOTrainer(model, reward_model, make_reference(sft), config, tokenizer)
+    policy, _ = trainer.optimizer.param_groups
+    rate, policy["initial_lr"] = policy["initial_lr"], 0.0
+
+    def on_update(trainer: PPOTrainer) -> None:
+        if trainer.updates_done == CRITIC_UPDATES:
+            policy["initial_lr"] = rate
+
+    trainer.train(sample_prompts(2048, random.Random(CRITIC_SEED)), on_update)
+    return trainer
 
 
 @torch.no_grad()

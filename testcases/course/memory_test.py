@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ppo_by_hand.core import chunking
+from ppo_by_hand.core import chunking, shapes
 from solutions.lesson01_masked_sequences import gather_log_probs, token_entropy
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Experience
@@ -26,7 +26,7 @@ def test_large_logits_in_parts_give_the_same_bits(at_once, dtype, monkeypatch):
     logits[0, 0, :4] = -torch.inf
     tokens = torch.tensor([[5, 10, 0, 3], [1, 2, 3, 4], [9, 9, 9, 9]])
     plain = [both(gather_log_probs, logits, tokens, 0.7), both(token_entropy, logits, 0.7)]
-    monkeypatch.setattr(chunking, "AT_ONCE", at_once)
+    monkeypatch.setattr(shapes, "LOGITS_AT_ONCE", at_once)
     calls = []
     monkeypatch.setattr(chunking, "_places", lambda logits, places=chunking._places: calls.append(0) or places(logits))
     parts = [both(gather_log_probs, logits, tokens, 0.7), both(token_entropy, logits, 0.7)]
@@ -38,12 +38,14 @@ def test_large_logits_in_parts_give_the_same_bits(at_once, dtype, monkeypatch):
 
 
 def test_a_gpu_gets_larger_parts():
-    counts = [len(chunking._places(torch.empty(2, 8, chunking.AT_ONCE, device=device))) for device in ("cpu", "meta")]
-    assert counts == [16, 16 // chunking.ON_GPU]
+    counts = [
+        len(chunking._places(torch.empty(2, 8, shapes.LOGITS_AT_ONCE, device=device))) for device in ("cpu", "meta")
+    ]
+    assert counts == [16, 16 // shapes.ON_GPU]
 
 
 def test_wrong_shapes_are_said_as_without_parts(monkeypatch):
-    monkeypatch.setattr(chunking, "AT_ONCE", 1)
+    monkeypatch.setattr(shapes, "LOGITS_AT_ONCE", 1)
     with pytest.raises(ValueError, match="expected logits"):
         gather_log_probs(torch.zeros(3, 5, 11), torch.zeros(3, 4, dtype=torch.int64))
 
@@ -66,7 +68,7 @@ def test_no_copy_of_the_logits_is_kept(monkeypatch):
         return sum(found.values()) // (4 * logits.numel())
 
     assert kept() >= 3
-    monkeypatch.setattr(chunking, "AT_ONCE", 1000)
+    monkeypatch.setattr(shapes, "LOGITS_AT_ONCE", 1000)
     assert kept() == 1
 
 

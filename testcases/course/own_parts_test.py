@@ -4,8 +4,7 @@ import numpy
 import pytest
 import torch
 
-from ppo_by_hand.core.texts import tokenize
-from ppo_by_hand.core.texts import make_scorer
+from ppo_by_hand.core.texts import make_scorer, tokenize
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -64,7 +63,7 @@ def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, 
         "a-class": ({"optimizer": torch.optim.AdamW}, "a function that makes one of parameter groups"),
         "nothing": ({"optimizer": lambda groups: None}, "got NoneType"),
         "a-part": ({"optimizer": lambda groups: adamw(groups[0]["params"][:2])}, "got one of 2; split a group"),
-        "no-part": ({"optimizer": lambda groups: adamw(groups[0]["params"])}, "each group with the part"),
+        "no-part": ({"optimizer": lambda groups: adamw(groups[0]["params"], lr=0.5)}, "each with the lr of its"),
     },
 )
 def test_another_optimizer_is_refused(parts, sentence):

@@ -37,7 +37,7 @@ def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
     return [noise + len(response) / 10 for response in responses]
 
 
-def trainer(log_dir: Path | None = None, **settings) -> PPOTrainer:
+def trainer(log_dir: Path | None = None, schedule=None, **settings) -> PPOTrainer:
     policy = small_policy()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -47,7 +47,8 @@ def trainer(log_dir: Path | None = None, **settings) -> PPOTrainer:
     config = PPOConfig(
         stop_token_ids=(1, 2), pad_token_id=0, log_dir=None if log_dir is None else str(log_dir), **options
     )
-    return PPOTrainer(PolicyAndValue(policy, critic), moody_reward, make_reference(policy), config, Numbers())
+    model, reference = PolicyAndValue(policy, critic), make_reference(policy)
+    return PPOTrainer(model, moody_reward, reference, config, Numbers(), schedule=schedule)
 
 
 def seed_everything(seed: int) -> None:
@@ -218,7 +219,7 @@ def test_a_checkpoint_of_other_settings_names_the_setting(copied):
 
 def test_a_finished_run_may_have_more_updates_but_not_fewer(tmp_path):
     """At a constant learning rate it is the longer run; another schedule is stretched from then on."""
-    longer = {"num_updates": 4, "scheduler": "constant"}
+    longer = {"num_updates": 4, "schedule": lambda updates_done: 1.0}
     seed_everything(3)
     whole = trainer(**longer)
     whole.train(PROMPTS)

@@ -7,11 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from ppo_by_hand.core.checks import policy_moves, scores_are_not_clipped
-from ppo_by_hand.core.config import NO_CLIP, PPOConfig
+from ppo_by_hand.core.checks import faults
+from ppo_by_hand.core.config import NO_CLIP
 from ppo_by_hand.core.processes import Processes
 from ppo_by_hand.core.texts import PromptQueue
-from ppo_by_hand.core.schedule import learning_rates
 from solutions.lesson05_ppo_loss import value_statistics
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -20,28 +19,22 @@ from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_tr
 from testcases.harness.suite.asserts import named
 
 
-def rates(**settings) -> list[tuple[float, float]]:
-    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, num_updates=4, learning_rate=8.0, **settings)
-    return [learning_rates(config, done) for done in range(4)]
-
-
 @named(
-    "settings, policy",
+    "options, rates",
     {
-        "linear": ({"warmup_updates": 0}, [8, 6, 4, 2]),
-        "constant": ({"warmup_updates": 0, "scheduler": "constant"}, [8, 8, 8, 8]),
-        "cosine": ({"warmup_updates": 0, "scheduler": "cosine"}, [8, 4 + 2 * 2**0.5, 4, 4 - 2 * 2**0.5]),
-        "warm-up": ({"warmup_updates": 3, "scheduler": "constant"}, [2, 4, 6, 8]),
-        "the-lower-of-warm-up-and-decay": ({"warmup_updates": 3}, [2, 4, 4, 2]),
-        "the-critic-learns-first": ({"warmup_updates": 0, "critic_warmup_updates": 2}, [0, 0, 4, 2]),
+        "up-over-five-updates-and-down-to-0": ({}, [8 / 6, 16 / 6, 4, 4, 8 / 3]),
+        "a-schedule-of-ones-own": ({"schedule": lambda done: 0.5**done}, [8, 4, 2, 1, 0.5]),
     },
 )
-def test_the_learning_rate_of_each_update_by_hand(settings, policy):
-    assert [rate for rate, _ in rates(**settings)] == pytest.approx(policy, abs=1e-12)
-    whole = rates(**settings | {"critic_warmup_updates": 0})
-    assert [rate for _, rate in rates(**settings)] == [rate for rate, _ in whole]
-    tenfold = rates(**settings, critic_learning_rate=80.0)
-    assert [rate for _, rate in tenfold] == pytest.approx([10 * rate for rate, _ in whole], abs=1e-12)
+def test_the_learning_rate_of_each_update_by_hand(options, rates):
+    plain = small_trainer()
+    config = replace(plain.config, num_updates=6, learning_rate=8.0, critic_learning_rate=80.0)
+    trainer = PPOTrainer(plain.model, TokenSum(), plain.ref_model, config, **options)
+    for rate in rates:
+        trainer._set_learning_rate()
+        assert [group["lr"] for group in trainer.optimizer.param_groups] == pytest.approx([rate, 10 * rate], abs=1e-12)
+        assert trainer._rollout_metrics(rolled_out(trainer, PROMPTS))["learning_rate"] == pytest.approx(rate)
+        trainer.updates_done += 1
 
 
 def weights(model) -> list[torch.Tensor]:
@@ -52,12 +45,15 @@ def moved(before: list[torch.Tensor], model) -> bool:
     return any(not torch.equal(one, two) for one, two in zip(before, model.parameters(), strict=True))
 
 
-def test_only_the_critic_moves_in_its_warm_up():
-    trainer = small_trainer(critic_warmup_updates=1, critic_learning_rate=1e-2)
+def test_only_the_critic_moves_where_the_policy_has_no_learning_rate():
+    trainer = small_trainer(critic_learning_rate=1e-2)
+    of_the_policy = trainer.optimizer.param_groups[0]
+    of_the_policy["initial_lr"] = 0.0
     policy, critic = weights(trainer.policy), weights(trainer.model.value_model)
     metrics = trainer.training_step(PROMPTS)
     assert not moved(policy, trainer.policy) and moved(critic, trainer.model.value_model)
-    assert metrics["learning_rate"] == 0.0 and policy_moves([metrics]) is None
+    assert metrics["learning_rate"] == 0.0 and "moves" not in dict(faults([metrics]))
+    of_the_policy["initial_lr"] = 1e-3
     assert trainer.training_step(PROMPTS)["learning_rate"] > 0.0
     assert moved(policy, trainer.policy)
 
@@ -114,7 +110,7 @@ def test_metrics_say_what_acts():
     assert metrics["value_mean"] == pytest.approx(experience.values[real].mean().item())
     assert metrics["advantage_mean"] == pytest.approx((experience.returns - experience.values)[real].mean().item())
     assert metrics["return_std"] == pytest.approx(experience.returns[experience.mask].std(correction=0).item())
-    assert "clipped to +- clip_score" in str(scores_are_not_clipped([metrics]))
+    assert "clipped to +- clip_score" in dict(faults([metrics]))["scores"]
     assert small_trainer(clip_score=None).config.clip_score == NO_CLIP
 
 

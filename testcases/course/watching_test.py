@@ -42,103 +42,92 @@ HEALTHY = {
     "optimizer_steps": 8.0,
 }
 FAULTY = {
-    "nan": (checks.numbers_are_finite, {"value_loss": math.nan}, "NaN or infinity in value_loss:"),
-    "infinite": (checks.numbers_are_finite, {"grad_norm": math.inf}, "infinity in grad_norm:"),
-    "another-sampler": (checks.sampler_is_near, {"sampler_kl": 0.02}, "the sampler is 0.020 nats per token from"),
-    "all-skipped": (checks.a_step_was_taken, {"skipped_share": 1.0}, "every minibatch was skipped"),
-    "ratio-above-1": (checks.ratio_starts_at_one, {"first_ratio_max": 1.31}, "the largest was 1.31"),
-    "ratio-below-1": (checks.ratio_starts_at_one, {"first_ratio_max": 0.9}, "the largest was 0.90"),
-    "another-reference": (checks.kl_starts_at_zero, {"kl": 3.2}, "it was 3.20 nats"),
-    "negative-kl": (checks.kl_is_not_negative, {"kl": -1.5}, "it was -1.50 nats"),
-    "negative-entropy": (checks.entropy_is_not_negative, {"entropy": -2.0}, "it was -2.00 nats"),
-    "frozen": (checks.policy_moves, {"ratio_max": 1.0}, "stayed 1 in all steps"),
-    "large-steps": (checks.steps_are_small, {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
-    "large-update": (checks.steps_are_small, {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
-    "drowned": (checks.gradients_are_not_drowned, {"grad_norm": 141.0, "return_std": 108.0}, "deviation of 108, so"),
-    "collapsed": (checks.entropy_is_left, {"entropy": 0.002}, "fell to 0.002 nats"),
-    "far-from-the-reference": (checks.kl_stays_near, {"kl": 27.0}, "3.0 nats per token"),
-    "cut-off": (checks.responses_stop, {"stop_rate": 0.2}, "80% of the responses were cut off"),
+    "nan": ("finite", {"value_loss": math.nan}, "NaN or infinity in value_loss:"),
+    "infinite": ("finite", {"grad_norm": math.inf}, "infinity in grad_norm:"),
+    "another-sampler": ("sampler", {"sampler_kl": 0.02}, "the sampler is 0.020 nats per token from"),
+    "all-skipped": ("step", {"skipped_share": 1.0}, "every minibatch was skipped"),
+    "ratio-above-1": ("first_ratio", {"first_ratio_max": 1.31}, "the largest was 1.31"),
+    "ratio-below-1": ("first_ratio", {"first_ratio_max": 0.9}, "the largest was 0.90"),
+    "another-reference": ("first_kl", {"kl": 3.2}, "it was 3.20 nats"),
+    "negative-kl": ("negative_kl", {"kl": -1.5}, "it was -1.50 nats"),
+    "negative-entropy": ("negative_entropy", {"entropy": -2.0}, "it was -2.00 nats"),
+    "frozen": ("moves", {"ratio_max": 1.0}, "stayed 1 in all steps"),
+    "large-steps": ("clip", {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
+    "large-update": ("clip", {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
+    "drowned": ("grad_norm", {"grad_norm": 141.0, "return_std": 108.0}, "deviation of 108, so"),
+    "collapsed": ("entropy", {"entropy": 0.002}, "fell to 0.002 nats"),
+    "far-from-the-reference": ("kl", {"kl": 27.0}, "3.0 nats per token"),
+    "clipped-scores": ("scores", {"score_clip_fraction": 0.3}, "30% of the scores were clipped"),
+    "cut-off": ("stop_rate", {"stop_rate": 0.2}, "80% of the responses were cut off"),
 }
 
 
-@named("check, change, sentence", FAULTY)
-def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(check, change, sentence):
-    assert check([HEALTHY]) is None
-    assert check([{}]) is None, "a metric that was not measured is no fault"
-    assert sentence in check([HEALTHY | change])
+def names(*history):
+    return [name for name, _ in checks.faults(history)]
+
+
+@named("name, change, sentence", FAULTY)
+def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(name, change, sentence):
+    assert names(HEALTHY) == names({}) == [], "a metric that was not measured is no fault"
+    assert sentence in dict(checks.faults([HEALTHY | change]))[name]
+    assert names(HEALTHY, HEALTHY | change)[:1] == ([name] if name != "first_kl" else [])
 
 
 def test_the_kl_has_to_be_zero_before_the_first_update_only():
-    assert checks.kl_starts_at_zero([HEALTHY, HEALTHY | {"kl": 3.2}]) is None
+    assert names(HEALTHY, HEALTHY | {"kl": 3.2}) == []
 
 
 def test_the_critic_may_be_bad_at_first_but_not_for_long():
     bad = HEALTHY | {"explained_variance": -0.5}
-    assert checks.critic_explains([bad] * 9) is None
-    assert checks.critic_explains([bad] * 9 + [HEALTHY] + [bad] * 9) is None
-    assert "for 10 updates (explained variance -0.50)" in checks.critic_explains([HEALTHY] + [bad] * 10)
+    assert names(*[bad] * 9) == names(*[bad] * 9, HEALTHY, *[bad] * 9) == []
+    (found,) = checks.faults([HEALTHY] + [bad] * 10)
+    assert "for 10 updates (explained variance -0.50)" in found[1]
 
 
-def test_every_check_is_in_the_list():
-    written = {one for name, one in vars(checks).items() if getattr(one, "__module__", "") == checks.__name__}
-    written = {one for one in written if callable(one) and not isinstance(one, type)}
-    assert written == {*checks.CHECKS} > {*checks.STOPS}
-    assert {*checks.BY_NAME.values()} < written - {*checks.STOPS}
+def said_of(capsys, history, *updates) -> list[str]:
+    """What a log says of these updates, after those."""
+    with RunLog(None, history) as log:
+        for metrics in updates:
+            log.write(0, metrics)
+    return capsys.readouterr().err.splitlines()
 
 
-def test_a_sentence_is_said_once_with_the_number_of_its_update():
-    live = checks.LiveChecks([HEALTHY])
-    assert live.see(HEALTHY) == []
-    assert [one.split(":")[0] for one in live.see(HEALTHY | {"entropy": -1.0})] == ["update 3"]
-    assert live.see(HEALTHY | {"entropy": -1.0}) == []
+def test_a_sentence_is_said_once_with_the_number_of_its_update(capsys):
+    sick = HEALTHY | {"entropy": -1.0}
+    said = said_of(capsys, [HEALTHY], HEALTHY, sick, sick)
+    assert [line.split(": ")[:2] for line in said] == [["check", "update 3"]]
 
 
-def test_a_resumed_run_does_not_say_again_what_was_said():
-    assert checks.LiveChecks([HEALTHY | {"entropy": -1.0}]).see(HEALTHY | {"entropy": -1.0}) == []
+def test_a_resumed_run_does_not_say_again_what_was_said(capsys):
+    assert said_of(capsys, [HEALTHY | {"entropy": -1.0}], HEALTHY | {"entropy": -1.0}) == []
 
 
 def test_a_diverged_run_says_which_check_failed_first():
-    live = checks.LiveChecks([HEALTHY, HEALTHY | {"clip_fraction": 0.7}])
-    live.stop_if_diverged()
-    live.see(HEALTHY | {"value_loss": math.nan})
-    with pytest.raises(
-        DivergedError, match="at update 3: NaN or infinity in value_loss: .*failed: update 2: the steps"
-    ):
-        live.stop_if_diverged()
+    with RunLog(None, [HEALTHY, HEALTHY | {"clip_fraction": 0.7}]) as log:
+        log.write(3, HEALTHY)
+        with pytest.raises(
+            DivergedError, match="at update 4: NaN or infinity in value_loss: .*failed: update 2: the steps"
+        ):
+            log.write(4, HEALTHY | {"value_loss": math.nan})
 
 
-def test_a_check_of_stop_on_ends_the_run_when_it_fails_and_not_for_what_was():
-    low, other = HEALTHY | {"entropy": 0.001}, HEALTHY | {"stop_rate": 0.0}
-    live = checks.LiveChecks([low, HEALTHY], stop_on=("entropy", "kl"))
-    live.see(other)
-    live.stop_if_diverged()
-    live.see(low)  # said before, and it fails now
-    with pytest.raises(
-        DivergedError, match=r'^stopped at update 4: the entropy fell .*stop_on has "entropy"\); the fi'
-    ):
-        live.stop_if_diverged()
-    live.see(HEALTHY)
-    live.stop_if_diverged()
-    for failing, names in ((other, ("entropy",)), (low, ())):
-        others = checks.LiveChecks(stop_on=names)
-        assert others.see(failing)
-        others.stop_if_diverged()
-
-
-def test_a_run_with_stop_on_ends_before_it_is_saved():
+def test_a_run_may_be_ended_by_a_check_of_ones_own_before_it_is_saved():
+    """As practitioners.md says it."""
     saved: list[int] = []
-    run = trainer(learning_rate=1.0, stop_on=["clip"], **FAST)
-    with pytest.raises(DivergedError, match=r"stopped at update 1: the steps of .* \(stop_on has \"clip\"\)$"):
-        run.train([[5, 6, 7], [8, 9]], lambda one: saved.append(one.updates_done))
-    assert not saved and len(run.history) == 1
-    with pytest.raises(ValueError, match=r"expected stop_on to name checks \(first_ratio, .* got 'kl_coef'"):
-        trainer(stop_on=("kl", "kl_coef"))
+
+    def on_update(run):
+        if run.updates_done == 2:
+            raise DivergedError("the KL is above 6 nats")
+        saved.append(run.updates_done)
+
+    run = trainer()
+    with pytest.raises(DivergedError, match="the KL is above 6 nats"):
+        run.train([[5, 6, 7], [8, 9]], on_update)
+    assert saved == [1] and len(run.history) == 2
 
 
-def test_the_page_names_what_stops_a_run():
+def test_the_page_names_the_exit_codes():
     page = (ROOT / "book/pages/practitioners.md").read_text("utf-8")
-    table = page[page.index("| `stop_on` |") :].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE)[1:] == [*checks.BY_NAME]
     codes = {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
     assert codes == {folder.FINE, folder.WRONG, 2, folder.STOPPED, folder.CTRL_C, 128 + signal.SIGTERM}
 
@@ -218,7 +207,7 @@ def test_dropout_shows_in_the_first_ratio(capsys):
     assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
 
 
-FAST = {"warmup_updates": 0, "max_grad_norm": 100.0}
+FAST = {"max_grad_norm": 100.0}
 
 
 @named(
@@ -341,5 +330,6 @@ def test_the_overflow_of_a_float16_scaler_is_a_step_less_and_not_an_end(capsys):
 
 
 def test_a_float16_run_that_overflows_at_every_scale_ends():
-    assert checks.numbers_are_finite([HEALTHY | {"grad_norm": math.inf, "loss_scale": 0.5}])
-    assert checks.numbers_are_finite([HEALTHY | {"value_loss": math.nan, "loss_scale": 2.0**16}])
+    assert names(HEALTHY | {"grad_norm": math.inf, "loss_scale": 0.5}) == ["finite"]
+    assert names(HEALTHY | {"value_loss": math.nan, "loss_scale": 2.0**16}) == ["finite"]
+    assert names(HEALTHY | {"grad_norm": math.inf, "loss_scale": 2.0**16}) == []

@@ -108,7 +108,7 @@ class RightMakeReference(Right, of="make_reference"):
     built_from_its_config = instead("""
         with torch.random.fork_rng(devices=[]):
             twin = type(policy)(copy.deepcopy(policy.config))
-        twin.to(dtype=dtype_of(policy), device=next(policy.parameters()).device)
+        twin.to(dtype=next(policy.parameters()).dtype, device=next(policy.parameters()).device)
         twin.load_state_dict(policy.state_dict())
         return freeze(twin)
     """)

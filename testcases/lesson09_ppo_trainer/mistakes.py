@@ -28,7 +28,7 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     initial_kl_coef = edit("self.kl_controller.value => self.config.kl_coef")
     """config.kl_coef is only where the coefficient starts: the present one is self.kl_controller.value"""
     every_chunk_whitened_alone = edit(
-        "replace(self.config, whiten_rewards=False) => self.config",
+        "self._unwhitened => self.config",
         "if not self.config.whiten_rewards:\n"
         "    return experience\n"
         "return replace(experience, rewards=masked_whiten(experience.rewards, experience.mask, shift_mean=False)) => "
@@ -214,19 +214,19 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     )
     """the reference is refreshed with the policy at each update: in RLHF it stays the SFT model for the whole run"""
     same_order_in_every_epoch = edit(
-        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for => "
-        "once = list(buffer.minibatches(config.minibatch_size, self.shuffling))\n"
+        "epochs = (buffer.minibatches(self.minibatch_size, self.shuffling) for => "
+        "once = list(buffer.minibatches(self.minibatch_size, self.shuffling))\n"
         "epochs = (once for"
     )
     """the order is drawn once for all epochs: draw it anew in each, by asking the buffer again"""
     each_minibatch_repeated = edit(
-        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs)) => "
-        "once = buffer.minibatches(config.minibatch_size, self.shuffling)\n"
+        "epochs = (buffer.minibatches(self.minibatch_size, self.shuffling) for _ in range(config.num_epochs)) => "
+        "once = buffer.minibatches(self.minibatch_size, self.shuffling)\n"
         "epochs = ([minibatch] * config.num_epochs for minibatch in once)"
     )
     """each minibatch is repeated before the next one comes (B1 B1 B2 B2): an epoch passes over all rows once"""
-    number_taken_for_size = edit("config.minibatch_size => config.num_minibatches")
-    """the *number* of minibatches is passed where their size is meant: that is config.minibatch_size"""
+    number_taken_for_size = edit("self.minibatch_size => config.num_minibatches")
+    """the *number* of minibatches is passed where their size is meant: that is self.minibatch_size"""
     shuffled_with_the_global_generator = edit(", self.shuffling => ")
     """shuffled by torch's global generator: with self.shuffling a run can be repeated, and resumed"""
     never_stops_early = edit("config.max_update_kl is not None => False")
@@ -250,7 +250,7 @@ class Train(Wrong, of="PPOTrainer.train"):
     """a resumed run does all its updates again: only those that are left, from self.updates_done on"""
     one_update_too_few = edit("self.config.num_updates) => self.config.num_updates - 1)")
     """one update too few: the last one is config.num_updates - 1, from 0"""
-    batches_of_a_minibatch = edit("self.config.batch_size => self.config.minibatch_size")
+    batches_of_a_minibatch = edit("self.config.batch_size => self.minibatch_size")
     """minibatch_size prompts are drawn: an update collects config.batch_size, and its epochs split them"""
     prompts_drawn_with_replacement = edit(
         "self.prompt_queue.take(self.config.batch_size, len(prompts)) => "

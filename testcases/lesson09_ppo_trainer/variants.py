@@ -35,7 +35,7 @@ class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
                         self.accelerator.unwrap_model(self.model).policy,
                         *self._encode(chunk[1]),
                         generator=self.sampling,
-                        **self.config.sampling(),
+                        **sampling_options(self.config),
                     ),
                     self._chunks(prompts),
                 )
@@ -201,13 +201,13 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     epochs_in_two_loops = edit(
-        "epochs = (buffer.minibatches(config.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n => ",
+        "epochs = (buffer.minibatches(self.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n => ",
         "for minibatch in chain.from_iterable(epochs):\n"
         "    self.steps.append(self.optimizer_step(minibatch))\n"
         '    if config.max_update_kl is not None and self.steps[-1]["approx_kl"] > config.max_update_kl:\n'
         "        break\n => "
         "for _ in range(config.num_epochs):\n"
-        "    for minibatch in buffer.minibatches(config.minibatch_size, self.shuffling):\n"
+        "    for minibatch in buffer.minibatches(self.minibatch_size, self.shuffling):\n"
         "        self.steps.append(self.optimizer_step(minibatch))\n"
         "        if config.max_update_kl is not None and self.steps[-1]['approx_kl'] > config.max_update_kl:\n"
         "            break\n"
@@ -217,7 +217,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
     )
     """two loops, and an else that says that the inner one was not left early"""
     means_written_out = edit(
-        "metrics |= _merge(self.steps) | self._moved_share() => "
+        "metrics |= _merge(self.steps) => "
         "steps = self.steps\n"
         "metrics |= {name: torch.tensor([step[name] for step in steps]).mean().item() for name in steps[0]}\n"
         'metrics["ratio_max"] = max(step["ratio_max"] for step in steps)\n'
@@ -243,7 +243,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         buffer.append(replace(whole, advantages=advantages, returns=returns))
         self.steps, epoch, is_far = [], 0, False
         while epoch < self.config.num_epochs and not is_far:
-            for minibatch in buffer.minibatches(self.config.minibatch_size, generator=self.shuffling):
+            for minibatch in buffer.minibatches(self.minibatch_size, generator=self.shuffling):
                 self.steps += [self.optimizer_step(minibatch)]
                 is_far = self.steps[-1]["approx_kl"] > limit
                 if is_far:
@@ -258,7 +258,7 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
 
 class RightTrain(Right, of="PPOTrainer.train"):
     while_updates_are_left = instead("""
-        with RunLog(self.config.log_dir, self.history, self.config.stop_on) as log:
+        with RunLog(self.config.log_dir, self.history) as log:
             while self.updates_done < self.config.num_updates:
                 batch = [prompts[i] for i in self.prompt_queue.take(self.config.batch_size, available=len(prompts))]
                 metrics = self.training_step(batch)
@@ -274,7 +274,7 @@ class RightTrain(Right, of="PPOTrainer.train"):
             rows = self.prompt_queue.take(self.config.batch_size, len(prompts))
             self.history.append(self.training_step([prompts[row] for row in rows]))
 
-        with RunLog(self.config.log_dir, list(self.history), self.config.stop_on) as log:
+        with RunLog(self.config.log_dir, list(self.history)) as log:
             for number in range(self.updates_done + 1, self.config.num_updates + 1):
                 update()
                 log.write(number, self.history[-1])

@@ -69,7 +69,7 @@ class RightEvaluatePolicy(Right, of="evaluate_policy"):
         ids, seen = encode_prompts(prompts, tokenizer, config.pad_token_id)
         ids, seen = ids.to(policy.device), seen.to(policy.device)
         draw = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
-        found = generate(policy, ids, seen, generator=draw, **config.sampling())
+        found = generate(policy, ids, seen, generator=draw, **sampling_options(config))
         full, real = torch.cat([ids, found.responses], 1), torch.cat([seen, found.mask], 1)
         with evaluation_mode(reference):
             expected = gather_log_probs(

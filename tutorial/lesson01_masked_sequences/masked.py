@@ -13,12 +13,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ppo_by_hand.core.chunking import few_positions_at_once
-from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.chunking import in_parts
+from ppo_by_hand.core.shapes import are_many, check_mask, check_number, check_shapes, is_stop
 
 
-@few_positions_at_once  # given: large logits come in parts, so that no copy of them is kept
 def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
     """Log-probability of each token under the logits at its own position.
 
@@ -37,6 +35,8 @@ def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -
     """
     check_shapes(logits=(logits, "B T V"), tokens=(tokens, "B T"))
     check_number("temperature", temperature, 0.0, open_low=True)
+    if are_many(logits):  # given: so that no copy of them is kept
+        return in_parts(gather_log_probs, logits, tokens, temperature)
     raise NotImplementedError("lesson01: gather_log_probs")
 
 
@@ -65,7 +65,6 @@ def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, te
     raise NotImplementedError("lesson01: response_log_probs")
 
 
-@few_positions_at_once  # given: large logits come in parts, so that no copy of them is kept
 def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """Entropy of the next-token distribution at each position, H = -sum_v p_v log p_v.
 
@@ -83,6 +82,8 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
     """
     check_shapes(logits=(logits, "B T V"))
     check_number("temperature", temperature, 0.0, open_low=True)
+    if are_many(logits):  # given: so that no copy of them is kept
+        return in_parts(token_entropy, logits, temperature)
     raise NotImplementedError("lesson01: token_entropy")
 
 

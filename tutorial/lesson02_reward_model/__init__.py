@@ -2,6 +2,7 @@ from .reward_model import (
     PreferenceBatch,
     RewardModel,
     RewardModelConfig,
+    ScalarHead,
     calibrate,
     last_token_index,
     pairwise_loss,

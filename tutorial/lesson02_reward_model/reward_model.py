@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 from tqdm import tqdm
 
-from ppo_by_hand.core.heads import dtype_of, hidden_size, scalar_head
-from ppo_by_hand.core.shapes import check_number, check_shapes
+from ppo_by_hand.core.shapes import check_number, check_shapes, text_config
 
 from ..lesson01_masked_sequences import first_true_index, position_ids
 
@@ -84,6 +83,26 @@ def last_token_index(attention_mask: Tensor) -> Tensor:
     raise NotImplementedError("lesson02: last_token_index")
 
 
+class ScalarHead(nn.Linear):
+    """One number from a hidden state, for reward model and critic. Given.
+
+    It is float32 at least, whatever the backbone is: a head is trained, and in 16 bits most of its steps would be lost.
+    Small weights start all numbers near 0 (Stiennon et al., 2020).
+    """
+
+    def __init__(self, backbone: nn.Module) -> None:
+        config = text_config(backbone)
+        size = int(getattr(config, "word_embed_proj_dim", None) or config.hidden_size)  # OPT-350m has both
+        super().__init__(size, 1)
+        nn.init.normal_(self.weight, std=1 / (size + 1) ** 0.5)
+        nn.init.zeros_(self.bias)
+        dtype = next((weight.dtype for weight in backbone.parameters() if weight.is_floating_point()), torch.float32)
+        self.to(torch.promote_types(dtype, torch.float32))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return super().forward(hidden.to(self.weight.dtype))
+
+
 class RewardModel(nn.Module):
     """A transformer backbone with a linear head at the last real token: one score for a prompt and its response.
 
@@ -96,8 +115,7 @@ class RewardModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        # Small weights: at first, both responses of a pair get nearly the same score.
-        self.head = scalar_head(hidden_size(backbone), dtype_of(backbone))
+        self.head: nn.Linear = ScalarHead(backbone)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Score each row at its last real token.

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from ppo_by_hand.core.config import ESTIMATORS
-from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes, is_stop
 
 from ..lesson02_reward_model import last_token_index
 

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from ppo_by_hand.core.dropout import set_to_zero
-from ppo_by_hand.core.heads import ScalarHead, dtype_of, hidden_size, scalar_head, start_from_classifier
 from ppo_by_hand.core.shapes import check_number, check_shapes
 
 from ..lesson01_masked_sequences import position_ids
-from ..lesson02_reward_model import RewardModel
+from ..lesson02_reward_model import RewardModel, ScalarHead
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -76,7 +75,7 @@ class ValueModel(nn.Module):
     def __init__(self, backbone: PreTrainedModel) -> None:
         super().__init__()
         self.backbone = backbone
-        self.head = scalar_head(hidden_size(backbone), dtype_of(backbone))
+        self.head: nn.Linear = ScalarHead(backbone)
 
     @classmethod
     def from_classifier(cls, classifier: Any) -> ValueModel:
@@ -85,7 +84,18 @@ class ValueModel(nn.Module):
         Raises:
             ValueError: its head is not one linear layer.
         """
-        return start_from_classifier(cls(classifier.base_model), classifier)
+        head = getattr(classifier, "score", None)
+        if not isinstance(head, nn.Linear) or head.out_features != 1:
+            raise ValueError(
+                "expected a sequence classifier whose head is one linear layer with one label, got "
+                f"{type(classifier).__name__}; start from a backbone: ValueModel(AutoModel.from_pretrained(name))"
+            )
+        critic = cls(copy.deepcopy(classifier.base_model))
+        with torch.no_grad():
+            critic.head.weight.copy_(head.weight)
+            if head.bias is not None:
+                critic.head.bias.copy_(head.bias)
+        return critic.requires_grad_(True)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Estimate the reward to come after reading the text up to and including each position.
@@ -155,7 +165,7 @@ class SharedPolicyAndValue(nn.Module):
     def __init__(self, policy: PreTrainedModel) -> None:
         super().__init__()
         self.policy = policy
-        self.value_head = ScalarHead(hidden_size(policy), dtype_of(policy))
+        self.value_head = ScalarHead(policy)
         nn.init.zeros_(self.value_head.weight)
         nn.init.zeros_(self.value_head.bias)
 

@@ -15,10 +15,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ppo_by_hand.core.config import RolloutConfig
-from ppo_by_hand.core.heads import text_config
-from ppo_by_hand.core.scoring import with_place
-from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes, is_stop, text_config
+from ppo_by_hand.core.texts import with_place
 
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
@@ -149,6 +147,16 @@ def generate(
     check_number("max_new_tokens", max_new_tokens, 1)
     _check_prompts(policy, input_ids, attention_mask.bool(), max_new_tokens)
     raise NotImplementedError("lesson08: generate")
+
+
+def sampling_options(config: RolloutConfig) -> dict[str, Any]:
+    """The keyword arguments of `generate` that the settings of a run decide. Given."""
+    return {
+        "max_new_tokens": config.max_new_tokens,
+        "stop_token_ids": config.stop_token_ids,
+        "pad_token_id": config.pad_token_id,
+        "temperature": config.temperature,
+    }
 
 
 def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generation:

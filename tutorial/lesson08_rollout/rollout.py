@@ -6,11 +6,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ppo_by_hand.core.config import RolloutConfig
-from ppo_by_hand.core.scoring import Scorer
-from ppo_by_hand.core.shapes import check_shapes
+from ppo_by_hand.core.config import NO_CLIP, PPOConfig, RolloutConfig
+from ppo_by_hand.core.shapes import check_shapes, is_stop
+from ppo_by_hand.core.texts import Scorer
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_whiten
 from ..lesson04_gae import compute_response_gae
@@ -23,7 +23,7 @@ from ..lesson07_actor_critic import (
     response_logits,
 )
 from .experience import Experience
-from .generation import Generation, generate
+from .generation import Generation, generate, sampling_options
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -59,7 +59,7 @@ def collect_experience(
     Raises:
         ValueError: as `generate` and `evaluate_responses`.
     """
-    generation = generate(model.policy, input_ids, attention_mask, **config.sampling(), generator=generator)
+    generation = generate(model.policy, input_ids, attention_mask, **sampling_options(config), generator=generator)
     return evaluate_responses(model, reference, score, input_ids, attention_mask, generation, config, kl_coef)
 
 
@@ -95,6 +95,57 @@ def evaluate_responses(
         ValueError: `score` gives anything but one finite number for each response.
     """
     raise NotImplementedError("lesson08: evaluate_responses")
+
+
+@torch.no_grad()
+def recompute_log_probs(
+    policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, generation: Generation, temperature: float
+) -> Generation:
+    """The same responses with the policy's own log-probs, from one pass over prompt and response. Given."""
+    sequences = torch.cat([input_ids, generation.responses], dim=1)
+    visible = torch.cat([attention_mask, generation.mask], dim=1)
+    with evaluation_mode(policy):
+        logits = response_logits(policy, sequences, visible, input_ids.shape[1])
+    log_probs = gather_log_probs(logits, generation.responses, temperature)
+    return generation._replace(log_probs=log_probs.masked_fill(~generation.mask, 0.0))
+
+
+def rollout_metrics(experience: Experience, config: PPOConfig) -> dict[str, float]:
+    """Metrics of a rollout, before anything is learned from it. Given.
+
+    `kl` is the k1 estimate, summed over each response. `explained_variance` is the share of the variance of what really
+    came that the critic's values predict. (The returns of GAE are no measure of a critic: with lam < 1 they are made of
+    its own next values, and on a long response any smooth curve seems to predict them.)
+
+    With `recompute_log_probs` also `sampler_kl`, the k3 estimate per token of KL(sampler || policy),
+    and `sampler_ratio_max`, the largest ratio; neither where the sampler gave no log-probs (NaN).
+    """
+    mask, scores = experience.mask, experience.scores
+    kl = (experience.log_probs - experience.ref_log_probs).masked_fill(~mask, 0.0).sum(dim=1)
+    returns, values = experience.returns[mask], experience.values[mask]
+    nothing = torch.zeros_like(experience.values)
+    came = compute_response_gae(experience.rewards, nothing, mask, config.gamma, lam=1.0).returns[mask]
+    unexplained = (came - values).var(correction=0) / came.var(correction=0).clamp(min=1e-8)
+    has_stopped = (is_stop(experience.responses, config.stop_token_ids) & mask).any(dim=1)
+    clipped = scores - config.missing_stop_penalty * (~has_stopped).to(scores.dtype)
+    metrics = {
+        "score": scores.mean().item(),
+        "score_std": scores.std(correction=0).item(),
+        "score_clip_fraction": (clipped.abs() > (config.clip_score or NO_CLIP)).float().mean().item(),
+        "return_std": returns.std(correction=0).item(),
+        "value_mean": values.mean().item(),
+        "advantage_mean": experience.advantages[mask].mean().item(),
+        "kl": kl.mean().item(),
+        "response_tokens": float(mask.sum()),
+        "response_length": mask.sum(dim=1).float().mean().item(),
+        "stop_rate": has_stopped.float().mean().item(),
+        "explained_variance": 1.0 - unexplained.item(),
+    }
+    log_ratio = (experience.log_probs - experience.sampler_log_probs)[mask]
+    if config.recompute_log_probs and not log_ratio.isnan().any():
+        metrics["sampler_kl"] = (log_ratio.expm1() - log_ratio).mean().item()
+        metrics["sampler_ratio_max"] = log_ratio.exp().max().item()
+    return metrics
 
 
 def _checked_scores(scores: Tensor, count: int) -> Tensor:

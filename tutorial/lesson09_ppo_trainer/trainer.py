@@ -18,7 +18,6 @@ checkpoints. At the end of the file are helpers, which are given.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -28,8 +27,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import Accelerator
-from accelerate.optimizer import AcceleratedOptimizer
-from accelerate.utils import DistributedType
 from torch import Tensor, nn
 from tqdm import tqdm
 
@@ -38,35 +35,22 @@ from ppo_by_hand.core.checkpoints import (
     VERSION,
     Generator,
     global_generators,
-    may_lack_frozen_weights,
     read_checkpoint,
     trained_weights,
 )
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.dropout import check_no_dropout
-from ppo_by_hand.core.metrics import merged as _merge
-from ppo_by_hand.core.metrics import moved_and_all, rollout_metrics, sample_of_weights, sampler_metrics
-from ppo_by_hand.core.metrics import weighted as _weighted
+from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, checked_schedule, make_optimizer, without_wrapper
 from ppo_by_hand.core.processes import check_configuration
-from ppo_by_hand.core.prompts import Prompt, PromptQueue, doubts_of, encode_prompts, tokenize
-from ppo_by_hand.core.rows import columns_for
 from ppo_by_hand.core.run_log import RunLog
-from ppo_by_hand.core.schedule import OptimizerMaker, Schedule, make_optimizer, set_learning_rates
-from ppo_by_hand.core.scoring import RewardFunction, make_scorer
-from ppo_by_hand.core.validate import check_functions, check_parts, check_reward_tokens
+from ppo_by_hand.core.texts import Prompt, PromptQueue, RewardFunction, encode_prompts, make_scorer, prepare, tokenize
+from ppo_by_hand.core.validate import check_functions, check_parts
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson04_gae import compute_response_gae
 from ..lesson05_ppo_loss import combine_losses, compute_ppo_loss, compute_value_loss, ppo_statistics, value_statistics
 from ..lesson06_kl_rewards import AdaptiveKLController, FixedKLController
-from ..lesson07_actor_critic import (
-    PolicyAndValue,
-    SharedPolicyAndValue,
-    disable_dropout,
-    evaluation_mode,
-    freeze,
-    response_logits,
-)
+from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, disable_dropout, freeze
 from ..lesson08_rollout import (
     Experience,
     ExperienceBuffer,
@@ -76,6 +60,9 @@ from ..lesson08_rollout import (
     generate,
     merge_experiences,
     merge_generations,
+    recompute_log_probs,
+    rollout_metrics,
+    sampling_options,
 )
 
 if TYPE_CHECKING:
@@ -117,38 +104,34 @@ class PPOTrainer:
         optimizer: OptimizerMaker | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        check_parts(model, ref_model, config)
-        check_functions(sampler=sampler, schedule=schedule)
-        check_reward_tokens(reward_model, model.policy)
-        self.config, self.tokenizer, self.schedule = config, tokenizer, schedule
-        self.sampler = None if sampler is None else checked_sampler(sampler, config)
+        check_parts(model, reward_model, ref_model, config)
+        check_functions(sampler=sampler)
+        self.config, self.tokenizer = config, tokenizer
         self.accelerator = Accelerator()
         self._check_processes()
         device = self.accelerator.device
         disable_dropout(model)
-        may_lack_frozen_weights(model)
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
         self.reward_model = freeze(reward_model.to(device)) if isinstance(reward_model, nn.Module) else reward_model
         self.score = make_scorer(reward_model, tokenizer)
+        self.sampler = None if sampler is None else checked_sampler(sampler, config)
+        self.schedule = warm_up_then_decay(config.num_updates) if schedule is None else checked_schedule(schedule)
         self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
-        # only float16's gradient scaler and DeepSpeed need the wrapper, whose step searches the disk for a package
-        is_plain = type(prepared) is AcceleratedOptimizer and self.accelerator.scaler is None
-        self.optimizer = prepared.optimizer if is_plain else prepared
+        self.optimizer = without_wrapper(prepared, self.accelerator)
         self.model.train()  # where gradient checkpointing acts
-        self._parameters = list(self.model.parameters())
-        self.kl_controller = (
-            FixedKLController(config.kl_coef)
-            if config.kl_target is None
-            else AdaptiveKLController(config.kl_coef, config.kl_target, config.kl_horizon)
-        )
+        check_no_dropout(self.model, config, self.accelerator)
+        self.kl_controller: FixedKLController | AdaptiveKLController = FixedKLController(config.kl_coef)
+        if config.kl_target is not None:
+            self.kl_controller = AdaptiveKLController(config.kl_coef, config.kl_target, config.kl_horizon)
+        self.minibatch_size = -(-config.batch_size // config.num_minibatches)
         self.sampling = torch.Generator(device=device).manual_seed(config.seed)
         self.shuffling = torch.Generator().manual_seed(config.seed)
         self.prompt_queue = PromptQueue(config.seed, config.samples_per_prompt)
         self.updates_done = 0
         self.history: list[dict[str, float]] = []
         self.steps: list[dict[str, float]] = []
-        self._is_measured = False
-        self._before: list[Tensor] = []
+        self._parameters = list(self.model.parameters())
+        self._unwhitened = replace(config, whiten_rewards=False)
 
     @property
     def policy(self) -> PreTrainedModel:
@@ -160,7 +143,7 @@ class PPOTrainer:
         """Sample a response to each prompt from the current policy, `micro_rollout_batch_size` of them at once.
 
         1. for each chunk of the prompts: encode them, and sample with `self.sampler`, or with lesson 8's `generate` if
-           that is None; both take the policy, the encoded prompts, `config.sampling()` and a generator
+           that is None; both take the policy, the encoded prompts, `sampling_options(config)` and a generator
         2. merge the chunks
 
         Everything runs under `self.accelerator.autocast()`, in the precision of the training passes.
@@ -184,7 +167,7 @@ class PPOTrainer:
            present coefficient; its `sampler_log_probs` stay those of `responses`
         2. merge the chunks
         3. with `config.whiten_rewards` whiten the rewards over the whole rollout, keeping their mean: so each chunk is
-           evaluated without it
+           evaluated without it, by the settings `self._unwhitened`
 
         Everything runs under `self.accelerator.autocast()`.
 
@@ -242,12 +225,12 @@ class PPOTrainer:
            `config.critic_lam` the returns are those of that lambda
         3. take the metrics of the rollout (`self._rollout_metrics`), then whiten the advantages over the whole rollout
            if `config.whiten_advantages` says so; the returns stay as they are
-        4. set the learning rate of this update; for each epoch, for each minibatch of `config.minibatch_size` rows, in
+        4. set the learning rate of this update; for each epoch, for each minibatch of `self.minibatch_size` rows, in
            a new order from `self.shuffling`: call `optimizer_step`, and keep what it returns in `self.steps`. The
            epochs end at once when a minibatch's `approx_kl` exceeds `config.max_update_kl`: the policy has moved far
            enough. (NaN exceeds nothing: that step was skipped.)
-        5. after all of them: merge their statistics (`_merge`, `self._moved_share`), update the KL coefficient with the
-           KL of the rollout and the number of its responses, and count the update
+        5. after all of them: merge their statistics (`_merge`), update the KL coefficient with the KL of the rollout
+           and the number of its responses, and count the update
 
         Args:
             batch: prompts: texts, lists of token ids, or rows with more columns.
@@ -255,12 +238,11 @@ class PPOTrainer:
         Returns:
             Metrics of the update: those of the rollout, and the means over the optimizer steps of their statistics,
             with `ratio_max` the largest, `first_ratio_max` of the first step alone (it is 1: nothing has moved yet),
-            `optimizer_steps`, their number, and `moved_share`, the share of the trained weights that they changed.
+            and `optimizer_steps`, their number.
 
         Raises:
             ValueError: whatever `generate_responses` or `compute_rewards` refuses.
         """
-        self._check_dropout()
         raise NotImplementedError("lesson09: PPOTrainer.training_step")
 
     def train(
@@ -278,11 +260,10 @@ class PPOTrainer:
 
         Raises:
             ValueError: there are no prompts, or as `training_step`.
-            DivergedError: a live check found that nothing more can be learned, or one of `config.stop_on` failed;
-                `on_update` is not called for it.
+            DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
         check_functions(on_update=on_update)
-        prompts = self._taken(prompts)
+        prompts = prepare(prompts, self.tokenizer, self.reward_model, self.config.stop_token_ids)
         raise NotImplementedError("lesson09: PPOTrainer.train")
 
     def save_checkpoint(self, directory: str | Path) -> None:
@@ -318,23 +299,7 @@ class PPOTrainer:
 
     def _check_processes(self) -> None:
         """Refuse to be one of several processes; lesson 11's trainer has another rule."""
-        check_configuration(self.accelerator)
-        if self.accelerator.num_processes > 1:
-            raise ValueError(
-                f"expected one process, got {self.accelerator.num_processes}, which would all do the same work; "
-                "use DistributedPPOTrainer of lesson 11"
-            )
-        if self.accelerator.distributed_type == DistributedType.DEEPSPEED:
-            raise ValueError(
-                "expected no DeepSpeed, which makes steps of its own; use DistributedPPOTrainer of lesson 11"
-            )
-
-    def _check_dropout(self) -> None:
-        """Refuse a model that is random in train mode: measured once, before the first rollout."""
-        if not self._is_measured:
-            with self.accelerator.autocast():
-                check_no_dropout(self.accelerator.unwrap_model(self.model), self.config, self.accelerator.device)
-            self._is_measured = True
+        check_configuration(self.accelerator, is_alone=True)
 
     def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, list[list[int]]]]:
         """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids."""
@@ -348,58 +313,32 @@ class PPOTrainer:
         input_ids, attention_mask = encode_prompts(prompt_ids, self.tokenizer, self.config.pad_token_id)
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
-    @torch.no_grad()
     def _recomputed(self, responses: Generation, prompt_ids: list[list[int]]) -> Generation:
         """The same responses with the policy's own log-probs, from one pass over prompt and response."""
-        input_ids, attention_mask = self._encode(prompt_ids)
-        sequences = torch.cat([input_ids, responses.responses], dim=1)
-        visible = torch.cat([attention_mask, responses.mask], dim=1)
-        with evaluation_mode(self.policy) as policy:
-            logits = response_logits(policy, sequences, visible, input_ids.shape[1])
-        log_probs = gather_log_probs(logits, responses.responses, self.config.temperature)
-        return responses._replace(log_probs=log_probs.masked_fill(~responses.mask, 0.0))
+        return recompute_log_probs(self.policy, *self._encode(prompt_ids), responses, self.config.temperature)
 
     def _rollout_metrics(self, experience: Experience) -> dict[str, float]:
-        """Metrics of the rollout, before anything is learned from it."""
-        now = self.kl_controller.value, self.updates_done
-        metrics = rollout_metrics(experience, self.config, *now, self.schedule)
-        if self.config.recompute_log_probs:
-            metrics |= sampler_metrics(experience)
-        elif self.sampler is not None:
+        """Metrics of the rollout, and what acts in this update."""
+        metrics = rollout_metrics(experience, self.config) | {
+            "kl_coef": self.kl_controller.value,
+            "learning_rate": self.optimizer.param_groups[0]["initial_lr"] * self.schedule(self.updates_done),
+            "max_grad_norm": self.config.max_grad_norm,
+        }
+        if self.sampler is not None and not self.config.recompute_log_probs:
             metrics["own_sampler"] = 1.0
         if self.accelerator.scaler is not None:  # of float16's gradients
             metrics["loss_scale"] = self.accelerator.scaler.get_scale()
         return metrics
 
     def _set_learning_rate(self) -> None:
-        """Set the learning rates of this update; what its steps will move is measured from here."""
-        self._before = sample_of_weights(self.model)
-        set_learning_rates(self.optimizer, self.config, self.updates_done, self.schedule)
-
-    def _moved(self) -> tuple[int, int]:
-        """How many of some trained weights the steps have changed, and how many these are."""
-        return moved_and_all(self._before, sample_of_weights(self.model))
-
-    def _moved_share(self) -> dict[str, float]:
-        """`moved_share`; after a single step nothing, since half of LoRA's weights stay in the first."""
-        moved, weights = self._moved()
-        return {"moved_share": moved / weights} if len(self.steps) > 1 and weights else {}
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * self.schedule(self.updates_done)
 
     def _microbatches(self, minibatch: Experience) -> list[Experience]:
         if self.config.micro_batch_size is None:
             return [minibatch]
         rows = torch.arange(len(minibatch), device=minibatch.mask.device)
         return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
-
-    def _taken(self, prompts: Sequence[Prompt]) -> Sequence[Prompt]:
-        """The token ids of the prompts, those of rows with the columns that a reward function may ask for."""
-        prompt_ids = tokenize(prompts, self.tokenizer)
-        if not isinstance(self.reward_model, nn.Module):
-            columns_for(self.reward_model, prompt_ids)
-        if self.accelerator.is_main_process:
-            for sentence in doubts_of(prompt_ids, self.tokenizer, self.config.stop_token_ids):
-                tqdm.write(f"check: {sentence}", file=sys.stderr)
-        return prompt_ids
 
     def _generators(self) -> dict[str, Generator]:
         own = {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
@@ -417,3 +356,20 @@ class PPOTrainer:
             "history": self.history,
             "generators": {name: generator.get_state() for name, generator in self._generators().items()},
         }
+
+
+def warm_up_then_decay(num_updates: int) -> Schedule:
+    """Raise the learning rates over five updates, before which Adam doesn't know the gradients' scale; then to 0."""
+    return lambda updates_done: min((updates_done + 1) / 6, 1.0 - updates_done / num_updates)
+
+
+def _weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, float]:
+    """Statistics of a minibatch from those of its microbatches: token-weighted means, and the largest ratio."""
+    merged = {name: sum(w * part[name] for w, part in zip(weights, parts, strict=True)) for name in parts[0]}
+    return merged | {"ratio_max": max(part["ratio_max"] for part in parts)}
+
+
+def _merge(steps: list[dict[str, float]]) -> dict[str, float]:
+    """Statistics of an update from those of its optimizer steps."""
+    merged = _weighted(steps, [1 / len(steps)] * len(steps))
+    return merged | {"first_ratio_max": steps[0]["ratio_max"], "optimizer_steps": float(len(steps))}

@@ -15,11 +15,10 @@ from accelerate.utils import DistributedType
 from torch import nn
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, read_checkpoint
+from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule
 from ppo_by_hand.core.processes import Processes, check_configuration
-from ppo_by_hand.core.prompts import Prompt
-from ppo_by_hand.core.schedule import OptimizerMaker, Schedule
-from ppo_by_hand.core.scoring import RewardFunction
 from ppo_by_hand.core.split import is_split, load_whole_state, parts, whole_state, whole_weights, without_weights
+from ppo_by_hand.core.texts import Prompt, RewardFunction
 from ppo_by_hand.core.validate import check_parts
 
 from ..lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
@@ -62,14 +61,13 @@ class DistributedPPOTrainer(PPOTrainer):
         optimizer: OptimizerMaker | None = None,
         schedule: Schedule | None = None,
     ) -> None:
-        check_parts(model, ref_model, config)
+        check_parts(model, reward_model, ref_model, config)
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
         has_fsdp = Accelerator().distributed_type == DistributedType.FSDP
         self._empty_policy = without_weights(model.policy, "meta") if has_fsdp else None
         super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
-        self._has_passed = False
         self.processes = Processes(self.accelerator)
         self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
 
@@ -95,8 +93,6 @@ class DistributedPPOTrainer(PPOTrainer):
         """
         model = self.accelerator.unwrap_model(self.model)
         split = _split_modules(model) if self.accelerator.distributed_type == DistributedType.FSDP else []
-        if split and not self._has_passed:
-            self._first_pass()
         for module in split:
             module.set_reshard_after_forward(False, recurse=False)
             module.unshard()
@@ -121,13 +117,6 @@ class DistributedPPOTrainer(PPOTrainer):
         whole = without_weights(self._empty_policy, "cpu")
         whole.load_state_dict(weights)
         return whole
-
-    def _first_pass(self) -> None:
-        """FSDP learns which module is the outermost from the first pass: it has to be one of the whole model."""
-        ids = torch.zeros(1, 2, dtype=torch.int64, device=self.accelerator.device)
-        with torch.no_grad():
-            self.model(ids, torch.ones_like(ids, dtype=torch.bool), 1)
-        self._has_passed = True
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
         """As `PPOTrainer.generate_responses`: each process samples for its share of the prompts, from random numbers of
@@ -155,7 +144,7 @@ class DistributedPPOTrainer(PPOTrainer):
         config, own_rows = self.config, self.processes.share(range(len(prompts)))
         rows = slice(own_rows[0], own_rows[-1] + 1)
         some = Generation(*(tensor[rows] for tensor in responses))
-        self.config = replace(config, whiten_rewards=False)  # a process that fails in its own rows stops the others
+        self.config = self._unwhitened  # whitened below; a process that fails in its own rows stops the others
         try:
             with self.processes.together(), self.whole_model():
                 own = super().compute_rewards(some, prompts[rows])
@@ -189,10 +178,6 @@ class DistributedPPOTrainer(PPOTrainer):
             As `PPOTrainer.optimizer_step`, of the whole minibatch; the same numbers in every process.
         """
         raise NotImplementedError("lesson11: DistributedPPOTrainer.optimizer_step")
-
-    def _moved(self) -> tuple[int, int]:
-        moved, weights = zip(*self.processes.collect([super()._moved()]), strict=True)
-        return sum(moved), sum(weights)
 
     def save_checkpoint(self, directory: str | Path) -> None:
         """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes the whole file.
@@ -258,8 +243,9 @@ def _prepare_deepspeed(config: PPOConfig) -> None:
             "expected ZeRO stage 1 or 2 and micro_batch_size None (in SET: null) with DeepSpeed, got stage "
             f"{plugin.zero_stage} and {config.micro_batch_size}; use FSDP (fsdp.yaml) for split weights or microbatches"
         )
-    plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = config.minibatch_size
-    plugin.deepspeed_config["train_batch_size"] = config.minibatch_size * Accelerator().num_processes
+    rows = -(-config.batch_size // config.num_minibatches)
+    plugin.deepspeed_config["train_micro_batch_size_per_gpu"] = rows
+    plugin.deepspeed_config["train_batch_size"] = rows * Accelerator().num_processes
     plugin.deepspeed_config["gradient_clipping"] = config.max_grad_norm
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ppo_by_hand.core.scoring import Scorer
-from ppo_by_hand.core.tokens import is_stop
+from ppo_by_hand.core.shapes import is_stop
+from ppo_by_hand.core.texts import Scorer
 from tiny_models.gold import gold_score, is_well_formed
 
 from ..lesson01_masked_sequences import gather_log_probs
 from ..lesson06_kl_rewards import estimate_kl
 from ..lesson07_actor_critic import evaluation_mode, response_logits
-from ..lesson08_rollout import generate
+from ..lesson08_rollout import generate, sampling_options
 from ..lesson09_ppo_trainer import PPOConfig, encode_prompts
 
 if TYPE_CHECKING:
