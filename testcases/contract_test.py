@@ -25,7 +25,7 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import CONTRACT, Entry, names_in_tests
 from testcases.harness.execution.messages import Call, tensors_in
 from testcases.harness.suite import runner
-from testcases.harness.suite.asserts import call
+from testcases.harness.suite.asserts import example, put
 from testcases.harness.suite.metamorphic import check_families
 from testcases.harness.suite.questions import plain
 from testcases.harness.suite.session import current
@@ -33,7 +33,7 @@ from testcases.harness.suite.session import current
 
 def test_agrees_with_the_reference(entry: Entry) -> None:
     for asked in current().examples(entry.lesson, entry.exercise):
-        call(asked).matches_reference()
+        put(asked).matches_reference()
     if current().thorough:
         check_families(Exercise(entry.lesson, entry.exercise))
 
@@ -47,16 +47,16 @@ def test_keeps_its_defaults(entry: Entry) -> None:
         # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
         right = current().reference.run(short)
         if not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
-            call(short).matches_reference()
+            put(short).matches_reference()
 
 
 def test_keeps_float32(entry: Entry) -> None:
     for asked in plain_examples(entry):
-        call(asked).matches_reference()
+        put(asked).matches_reference()
 
 
 def test_refuses_bad_arguments(target: Any, arguments: dict[str, Any], mentions: Sequence[str]) -> None:
-    call(target, **arguments).raises(ValueError, mentions)
+    put(example(target, **arguments)).raises("ValueError", mentions)
 
 
 def plain_examples(entry: Entry) -> Iterator[Call]:

@@ -30,7 +30,7 @@ from testcases.harness.report.compare import first_difference, nan_in
 from testcases.harness.report.failures import CheckFailed, Waiting
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
-from testcases.harness.suite.asserts import assert_equal, call, example, named, scenario
+from testcases.harness.suite.asserts import assert_equal, example, named, put, scenario, value_and_gradients
 from testcases.harness.suite.runner import Case, by_node, cases, entries
 from testcases.harness.suite.session import Engine, current
 from tutorial.lesson04_gae import compute_gae, td_errors
@@ -42,12 +42,12 @@ EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0]
 def coefficients(kl: tuple[float, ...]):
     """The KL coefficient after each of these updates."""
     known = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 1000, "n_steps": (100,) * len(kl)}
-    return call(scenario("coefficients", of=UPDATE), **known, seen=kl)
+    return scenario("coefficients", of=UPDATE)(**known, seen=kl)
 
 
 def test_scenario_reaches_a_method():
     with Engine(executor.solutions()).active():
-        coefficients(kl=(60.0, 3.0)).part("update 2").equals(0.1 * 1.02 * 0.98)
+        assert_equal(coefficients(kl=(60.0, 3.0))["update 2"], 0.1 * 1.02 * 0.98)
 
 
 def test_only_a_number_that_is_not_made_of_an_answer_tells_that_a_test_was_changed():
@@ -88,7 +88,7 @@ def test_a_replaced_method_leaves_the_reference_alone():
     original = reference_kl.AdaptiveKLController.update
     broken = executor.solutions_with("lesson06_kl_rewards", UPDATE.name, lambda self, current, n_steps: None)
     with Engine(broken).active(), pytest.raises(CheckFailed, match="wrong value"):
-        coefficients(kl=(60.0,)).part("update 1").equals(0.1 * 1.02)
+        assert_equal(coefficients(kl=(60.0,))["update 1"], 0.1 * 1.02)
     assert reference_kl.AdaptiveKLController.update is original
 
 
@@ -112,7 +112,7 @@ def test_seeding_is_seen_whatever_the_process_was_seeded_with():
 def test_a_replaced_function_is_used_by_its_neighbors():
     zeros = executor.solutions_with("lesson04_gae", "td_errors", lambda rewards, values, dones, gamma=0.99: 0 * rewards)
     with Engine(zeros).active():
-        call(compute_gae, **EPISODE, lam=0.5).part("advantages").equals([0.0, 0.0])
+        assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[0.0, 0.0])
     assert reference_gae.td_errors.__module__ == "solutions.lesson04_gae.gae"
 
 
@@ -144,7 +144,7 @@ def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
     (folder / "lesson01_masked_sequences" / "masked.py").write_text("broken(", "utf-8")
     with Engine(executor.student(folder)).active():
         asked = example(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
-        call(asked).equals(-2.0)
+        put(asked).equals(-2.0)
 
 
 def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -160,14 +160,14 @@ def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: 
         Engine(executor.student(folder)).active(),
         pytest.raises(Waiting, match="needs last_token_index of lesson 2, which is still a stub"),
     ):
-        call(asked)
+        put(asked)
 
 
 def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
-        call(compute_gae, **{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5).part("advantages").equals([-1.0, 3.0])
+        assert_equal(compute_gae(**{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5), advantages=[-1.0, 3.0])
     assert "in `td_errors`, which `compute_gae` calls, nothing is removed at a done" in str(failure.value)
 
 
@@ -177,15 +177,16 @@ def test_a_plain_tuple_is_as_good_as_a_named_one():
         "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
     )
     with Engine(plain).active():
-        answer = call(compute_gae, **EPISODE, lam=0.5, grad_of="rewards", grad_through="returns")
-        answer.part("advantages").equals([1.75, 3.0]).gradient_equals(rewards=[1.0, 1.25])
+        answer, slopes = value_and_gradients(compute_gae, **EPISODE, lam=0.5, wrt="rewards", of="returns")
+        assert_equal(answer, advantages=[1.75, 3.0])
+        assert_equal(slopes, rewards=[1.0, 1.25])
 
 
 def test_two_mistakes_at_once_are_not_given_a_wrong_name(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards * 0.5 + gamma * values[..., 1:] ** 2 - values[..., :-1] + 0.25")
     with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
-        call(td_errors, **EPISODE).equals([1.0, 3.0])
+        assert_equal(td_errors(**EPISODE), [1.0, 3.0])
     assert failure.value.cause is None
 
 
@@ -434,7 +435,7 @@ def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkey
 def test_six_digits_are_no_question_beside_a_named_cause():
     listed = next(one for one in wrong_answers("lesson04_gae") if one.name == "dones_ignored")
     with Engine(with_change("lesson04_gae", listed)).active(), pytest.raises(CheckFailed) as failure:
-        call(td_errors, [1.0], [2.0, 1e-7], [1.0], 1.0).equals([-1.0])
+        assert_equal(td_errors([1.0], [2.0, 1e-7], [1.0], 1.0), [-1.0])
     assert failure.value.cause == "dones_ignored" and "six digits" not in str(failure.value)
 
 

@@ -11,7 +11,7 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.sections import section_for
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import CheckFailed, clean, report, show
-from testcases.harness.suite.asserts import Answer, call, example, scenario
+from testcases.harness.suite.asserts import Asked, example, put, scenario
 from testcases.harness.suite.session import current
 
 from .bank import FAMILIES, Implementation, drawn, packed
@@ -62,9 +62,11 @@ def grade(exercise: Any, draw: int = 0) -> None:
     chosen, _ = drawn(function, seed, size)
     question = asked(exercise, seed, size)
     broken = problem(current().subject.text(question.lesson, "my_tests.py"), function)
-    answer = Answer(question, Outcome()) if broken else call(question)
+    answer = Asked(question, Outcome()) if broken else put(question)
     _require_an_end(answer)
-    verdict = {"problem": broken} if broken else answer.value
+    if not broken:
+        answer.is_sound()
+    verdict = {"problem": broken} if broken else answer.outcome.value
     if verdict["problem"]:
         _fail(answer, "a rule is broken", [verdict["problem"]])
     _require_right_ones(answer, function, chosen)
@@ -82,7 +84,7 @@ def grade(exercise: Any, draw: int = 0) -> None:
         _fail(answer, MISSED, lines, caught / len(wrong))
 
 
-def _require_an_end(answer: Answer) -> None:
+def _require_an_end(answer: Asked) -> None:
     error = answer.outcome.error
     if error and error.kind == "timeout" and error.frames:
         test, line = error.frames[0].function, error.frames[-1].line
@@ -92,11 +94,13 @@ def _require_an_end(answer: Answer) -> None:
         _fail(answer, "took too long", [says, *_line(answer, line)])
 
 
-def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implementation]) -> None:
+def _require_right_ones(answer: Asked, function: str, chosen: Sequence[Implementation]) -> None:
     exercise = Exercise(answer.call.lesson, answer.call.exercise)
-    for one, is_refused in zip(chosen, answer.value["refused"], strict=True):
+    for one, is_refused in zip(chosen, answer.outcome.value["refused"], strict=True):
         if one.probe is None and is_refused:
-            detail = call(behind(exercise, "refusal", function, packed([one.source]))).value
+            told = put(behind(exercise, "refusal", function, packed([one.source])))
+            told.is_sound()
+            detail = told.outcome.value
             kind, says = KINDS[detail.get("kind", REFUSED)]
             lines = [f"{detail.get('test', exercise.name)} {says}"]
             if "options" in detail and detail["kind"] != BROKEN:
@@ -109,13 +113,13 @@ def _require_right_ones(answer: Answer, function: str, chosen: Sequence[Implemen
             _fail(answer, kind, [*lines, clean(str(detail.get("error", "")))])
 
 
-def _line(answer: Answer, number: int) -> list[str]:
+def _line(answer: Asked, number: int) -> list[str]:
     """A line of the student's tests, and where it stands."""
     lines = current().subject.text(answer.call.lesson, "my_tests.py").splitlines()
     return [f"my_tests.py, line {number}", *(f"    {clean(line.strip())}" for line in lines[number - 1 : number])]
 
 
-def _fail(answer: Answer, kind: str, lines: list[str], share: float = 0.0) -> None:
+def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> None:
     lesson, exercise = answer.call.lesson, answer.call.exercise
     cause = None
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.

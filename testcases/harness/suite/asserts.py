@@ -12,8 +12,8 @@ import functools
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Never
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ from torch import Tensor
 from ..catalog.handles import Scenario, asking, exercise_of, target_of
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.sections import section_of
-from ..diagnosis.sentences import KEPT, advice_of, lines_of, remedies_of
+from ..diagnosis.sentences import advice_of, lines_of, remedies_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of
@@ -102,17 +102,6 @@ def example(
     )
 
 
-def call(target: Any, /, *args: Any, **options: Any) -> Answer:
-    """Run an exercise of the code under test; arguments as in `example`, in the basic suite in float32.
-
-    Raises:
-        NotStarted, Waiting: it, or one it needs, is still a stub.
-    """
-    asked = example(target, *args, **options)
-    asked = in_float32(asked) if current().of_the_formula else asked
-    return Answer(asked, current().ask(asked))
-
-
 def reference(target: Any, /, *args: Any, **options: Any) -> Any:
     """The reference's answer, to build an expected value from.
 
@@ -124,18 +113,6 @@ def reference(target: Any, /, *args: Any, **options: Any) -> Any:
     if outcome.error:
         raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
     return fields_of(outcome.value)[0]
-
-
-@dataclass(eq=False)
-class Asked:
-    """A call that a test has made."""
-
-    answer: Answer
-    value: Any = None
-    """What the test got."""
-    slopes: dict[str, Tensor] = field(default_factory=dict)
-    error: Exception | None = None
-    """What the call raised."""
 
 
 def scenario(name: str, of: Any, seconds: float | None = None) -> Any:
@@ -151,7 +128,7 @@ def ask(target: Any, /, *args: Any, **kwargs: Any) -> Any:
         Exception: what it raised.
         CheckFailed: it could not be called, ended otherwise, or left something changed.
     """
-    return _asked(example(target, *args, **kwargs)).value
+    return _answered(example(target, *args, **kwargs)).value
 
 
 def value_and_gradients(function: Any, /, *args: Any, **options: Any) -> tuple[Any, dict[str, Tensor]]:
@@ -163,7 +140,7 @@ def value_and_gradients(function: Any, /, *args: Any, **options: Any) -> tuple[A
         weights: weighted with these numbers.
     """
     names = {"wrt": "grad_of", "of": "grad_through", "weights": "grad_weights"}
-    asked = _asked(example(function, *args, **{names.get(name, name): value for name, value in options.items()}))
+    asked = _answered(example(function, *args, **{names.get(name, name): value for name, value in options.items()}))
     return asked.value, asked.slopes
 
 
@@ -175,26 +152,34 @@ def gradients(function: Any, /, *args: Any, **options: Any) -> dict[str, Tensor]
 def examples_of(function: Any) -> Iterator[Any]:
     """The answers to the lesson's examples of an exercise, drawn from this run's seed."""
     exercise = exercise_of(function)
-    for asked in current().examples(exercise.lesson, exercise.name):
-        yield _asked(asked).value
+    for question in current().examples(exercise.lesson, exercise.name):
+        yield _answered(question).value
 
 
-def _asked(asked: Call) -> Asked:
-    answer = call(asked)
-    found = Asked(answer)
-    current().calls.append(found)
-    error = answer.outcome.error
-    if error and error.kind == "raised":
-        found.error = _exception(answer.outcome)
-        if found.error:
-            raise found.error
-    answer.is_sound()
-    found.value = _named(answer)
-    found.slopes = {
-        name: torch.zeros_like(asked.arguments[name]) if slope is None else slope
-        for name, slope in answer.outcome.gradients.items()
+def put(question: Call) -> Asked:
+    """Put a question to the code under test; in the basic suite in float32.
+
+    Raises:
+        NotStarted, Waiting: the exercise, or one it needs, is still a stub.
+    """
+    question = in_float32(question) if current().of_the_formula else question
+    return Asked(question, current().ask(question))
+
+
+def _answered(question: Call) -> Asked:
+    """The same for a test, which gets the answer, or what was raised."""
+    asked = put(question)
+    current().calls.append(asked)
+    if asked.outcome.error and asked.outcome.error.kind == "raised" and (error := _exception(asked.outcome)):
+        asked.error = error
+        raise error
+    asked.is_sound()
+    asked.value = _named(asked)
+    asked.slopes = {
+        name: torch.zeros_like(question.arguments[name]) if slope is None else slope
+        for name, slope in asked.outcome.gradients.items()
     }
-    return found
+    return asked
 
 
 def _exception(outcome: Outcome) -> Exception | None:
@@ -213,12 +198,12 @@ def _exception(outcome: Outcome) -> Exception | None:
     return made
 
 
-def _named(answer: Answer) -> Any:
+def _named(asked: Asked) -> Any:
     """The answer as a test reads it: a tuple has the names of the reference's, if it is as long."""
-    values, names = fields_of(answer.outcome.value)
+    values, names = fields_of(asked.outcome.value)
     if not isinstance(values, tuple):
         return values
-    wanted, fields = fields_of(current().reference.run(answer.call).value)
+    wanted, fields = fields_of(current().reference.run(asked.call).value)
     fields = fields if isinstance(wanted, tuple) and len(wanted) == len(values) else names
     return _tuple_of(fields)(*values) if fields else values
 
@@ -245,33 +230,35 @@ def assert_equal(got: Any, expected: Any = ..., /, **options: Any) -> None:
     rules: dict[str, Any] = {
         name: options.pop(name) for name in ("atol", "rtol", "dtype", "equal_nan") if name in options
     }
-    asked, path, slope = _find(got)
+    asked, part, slope = _find(got)
     if asked is None:
         _assert_plainly(got, expected if expected is not ... else options, rules)
     elif slope is not None:
         wanted = {slope: expected} if slope else {**(expected if isinstance(expected, dict) else {}), **options}
-        asked.answer.gradient_equals(**wanted, **rules)
+        for name, value in wanted.items():
+            asked.gradient_equals(name, value, **rules)
     else:
-        answer = functools.reduce(Answer.part, path, asked.answer)
         if expected is not ...:
-            answer.equals(expected, **rules)
-        for name, wanted in options.items():
-            answer.part(name).equals(wanted, **rules)
+            asked.equals(expected, part, **rules)
+        for name, value in options.items():
+            asked.equals(value, name, **rules)
 
 
 def assert_equals_reference(got: Any, **rules: float) -> None:
     """An answer, with its gradients, is what the solution gives on the same call."""
-    _find_call(got).answer.matches_reference(**rules)
+    _find_call(got).matches_reference(**rules)
 
 
 def assert_no_gradient(got: Any) -> None:
     """An answer is data: no gradient flows through it."""
-    _find_call(got).answer.has_no_gradient()
+    _find_call(got).has_no_gradient()
 
 
 def assert_leaves_global_random_alone(got: Any) -> None:
     """The call drew nothing from, and did not seed, the global random generators."""
-    _find_call(got).answer.leaves_global_random_alone()
+    asked = _find_call(got)
+    asked.is_sound()
+    asked.draws_nothing()
 
 
 def _find_call(got: Any) -> Asked:
@@ -281,28 +268,23 @@ def _find_call(got: Any) -> Asked:
     return asked
 
 
-def _find(got: Any) -> tuple[Asked | None, tuple[str, ...], str | None]:
-    """The last call that gave this object, the path to it in the answer, and the argument if it is a gradient ("" for
-    all of them)."""
+def _find(got: Any) -> tuple[Asked | None, str, str | None]:
+    """The last call that gave this object, the part that it is ("" for the whole), and the argument if it is a gradient
+    ("" for all of them)."""
     for asked in reversed(current().calls):
         if got is asked.value:
-            return asked, (), None
+            return asked, "", None
         if got is asked.slopes:
-            return asked, (), ""
+            return asked, "", ""
         for name, slope in asked.slopes.items():
             if got is slope:
-                return asked, (), name
-        paths = [path for path, part in _parts(asked.value) if part is got]
-        if len(paths) == 1 or paths and type(got) not in PLAIN:
-            return asked, paths[0], None
-    return None, (), None
-
-
-def _parts(value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The named parts of an answer."""
-    named = value.items() if isinstance(value, dict) else zip(*reversed(fields_of(value)), strict=False)
-    for name, part in named if isinstance(value, (dict, tuple)) else ():
-        yield (name,), part
+                return asked, "", name
+        value = asked.value
+        named = value.items() if isinstance(value, dict) else zip(*reversed(fields_of(value)), strict=False)
+        names = [name for name, part in (named if isinstance(value, (dict, tuple)) else ()) if part is got]
+        if len(names) == 1 or names and type(got) not in PLAIN:
+            return asked, names[0], None
+    return None, "", None
 
 
 def _assert_plainly(got: Any, expected: Any, rules: dict[str, Any]) -> None:
@@ -310,7 +292,7 @@ def _assert_plainly(got: Any, expected: Any, rules: dict[str, Any]) -> None:
     wanted = as_tensor(expected, dtype) if isinstance(got, Tensor) and not isinstance(expected, dict) else expected
     if difference := first_difference(wanted, got, Rules(**rules, single=current().of_the_formula)):
         if calls := current().calls:  # Something that the test has made of answers: the last one is reported.
-            calls[-1].answer.fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
+            calls[-1].fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
         raise AssertionError("\n".join(difference.lines))
 
 
@@ -324,158 +306,124 @@ def failure_of(error: BaseException) -> BaseException:
     try:
         for asked in calls:
             if error is asked.error:
-                asked.answer.is_sound()
+                asked.is_sound()
         if isinstance(error, pytest.fail.Exception):  # of pytest.raises
             wanted = DID_NOT_RAISE.search(str(error))
             lines = [f"expected {wanted[1] if wanted else error}", f"got      {show(last.value)}"]
-            last.answer.fail("did not raise", lines)
+            last.fail("did not raise", lines)
         if isinstance(error, AssertionError) and last.error:  # of its `match`
             regex = REGEX.search(str(error))
             lines = [f"expected a message with {regex[1] if regex else error}", f"got      {last.error}"]
-            last.answer.fail("unclear error message", lines)
+            last.fail("unclear error message", lines)
         if isinstance(error, AssertionError):
             said = str(error).partition("\nassert ")[0].removeprefix("assert ")
             lines = [f"expected {said}", f"got      {show(last.value)}"]
-            last.answer.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
+            last.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
         if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
-            last.answer.matches_reference()  # of another structure than the test expects
+            last.matches_reference()  # of another structure than the test expects
     except (CheckFailed, Kept) as failed:
         failed.__cause__ = error
         return failed
     return error
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The outcome of a call, and the checks on it. Each check returns the answer itself, so that they can be chained.
+@dataclass(eq=False)
+class Asked:
+    """A call of an exercise, and the checks on its outcome.
 
     Before any other check: it must not have raised, changed an input in place or left anything of its caller's changed.
     """
 
     call: Call
     outcome: Outcome
-    part_name: str | None = None
-
-    def part(self, name: str) -> Answer:
-        """One part of a tuple or dict, by the name that the reference gives it."""
-        return replace(self, part_name=name)
+    value: Any = None
+    """What the test got."""
+    slopes: dict[str, Tensor] = field(default_factory=dict)
+    """And of gradients."""
+    error: Exception | None = None
+    """What the call raised."""
 
     def equals(
-        self,
-        expected: Any = None,
-        *,
-        atol: float | None = None,
-        rtol: float | None = None,
-        dtype: torch.dtype | None = None,
-        equal_nan: bool = False,
-        **parts: Any,
-    ) -> Answer:
-        """The value: `.equals([1.0, 2.0])`, or by part: `.equals(advantages=[...], returns=[...])`. As closely as its
-        dtype allows (compare.TOLERANCE), or within `atol` and `rtol`.
-
-        A list is a tensor: float64, int64 or bool, unless `dtype` says otherwise. A number is whatever the
-        reference returns there: a Python number, or a tensor of shape ().
-        """
+        self, expected: Any, part: str = "", *, dtype: torch.dtype | None = None, equal_nan: bool = False, **near: float
+    ) -> None:
+        """The value, or a part of it by the name that the reference gives it, is this one. A list is a tensor: float64,
+        int64 or bool, unless `dtype` says otherwise. A number is whatever the reference returns there: a Python number,
+        or a tensor of shape ()."""
         self.is_sound()
-        for name, value in parts.items():
-            self.part(name).equals(value, atol=atol, rtol=rtol, dtype=dtype, equal_nan=equal_nan)
-        if parts:
-            return self
-        wanted = self._as_expected(expected, dtype, () if self.part_name is None else (self.part_name,))
-        rules = self._rules(atol, rtol, equal_nan=equal_nan)
-        difference = first_difference(wanted, self._value(), rules, self.part_name or "")
-        if difference and not current().has_read and first_difference(wanted, self._right_part(), rules):
-            self._fail_of_the_test(wanted)
-        return self._fail_with(difference)
+        wanted = self._as_expected(expected, dtype, (part,) if part else ())
+        rules = self._rules(equal_nan=equal_nan, **near)
+        difference = first_difference(wanted, self._part(part), rules, part)
+        if difference and not current().has_read:
+            right = current().reference.run(self.call).value
+            right = part_of(right, part) if part else right
+            if first_difference(wanted, right, rules):
+                self._fail_of_the_test(wanted, right)
+        self._fail_with(difference, Kind.VALUE, part)
 
-    def _rules(self, atol: float | None, rtol: float | None, **others: Any) -> Rules:
-        nan, single = nan_in(self.call.arguments), current().of_the_formula
-        return Rules(atol, rtol, nan=nan, single=single, **others)
+    def _rules(self, **given: Any) -> Rules:
+        return Rules(nan=nan_in(self.call.arguments), single=current().of_the_formula, **given)
 
-    def _right_part(self) -> Any:
-        """The reference's answer, or this part of it."""
-        return replace(self, outcome=current().reference.run(self.call))._value(quiet=True)
+    def _part(self, part: str) -> Any:
+        value, _ = fields_of(self.outcome.value)
+        _, fields = fields_of(current().reference.run(self.call).value) if part else (None, ())
+        if not part:
+            return self.outcome.value
+        if isinstance(value, tuple) and part in fields and len(value) == len(fields):
+            return value[fields.index(part)]
+        if isinstance(value, dict) and part in value:
+            return value[part]
+        wanted = f"a tuple of {len(fields)} ({', '.join(fields)})" if fields else f"a dict with {part}"
+        self.fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
 
-    def _fail_of_the_test(self, wanted: Any) -> None:
+    def _fail_of_the_test(self, wanted: Any, right: Any) -> None:
         """The number that the test expects is not the reference's: nothing is said of the student's code."""
-        folder = f"testcases/{self.call.lesson}"
-        lines = [f"expected {show(wanted)}, which is not the right answer: {show(self._right_part())}"]
-        said = report(
-            f"{self.call.lesson} · {self.call.exercise} · this test was changed",
-            lines,
-            [f"Likely cause: a number in {folder} was edited: git checkout {folder} brings the tests back"],
-            [_show_call(self.call)],
-        )
-        raise CheckFailed(said, self.call.lesson, self.call.exercise, "this test was changed")
+        lesson, exercise, kind = self.call.lesson, self.call.exercise, "this test was changed"
+        lines = [f"expected {show(wanted)}, which is not the right answer: {show(right)}"]
+        back = f"git checkout testcases/{lesson} brings the tests back"
+        tail = [f"Likely cause: a number in testcases/{lesson} was edited: {back}"]
+        said = report(f"{lesson} · {exercise} · {kind}", lines, tail, [_show_call(self.call)])
+        raise CheckFailed(said, lesson, exercise, kind)
 
-    def gradient_equals(self, *, atol: float | None = None, rtol: float | None = None, **expected: Any) -> Answer:
-        """The gradient by argument: `.gradient_equals(log_probs=[...])`; None: nothing may flow there."""
-        self.is_sound()
-        for name, value in expected.items():
-            self._check_gradient(name, value, atol, rtol)
-        return self
-
-    def matches_reference(self, *, atol: float | None = None, rtol: float | None = None) -> Answer:
+    def matches_reference(self, **near: float) -> None:
         """Value, gradients and errors of the reference on the same arguments."""
         wanted = current().right_answer(self.call, self.outcome)
         if wanted.error and wanted.error.kind != "raised":
             raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
-            return self.raises(wanted.error.type_name)
+            self.raises(wanted.error.type_name)
+            return
         self.is_sound()
         # Where the reference says NaN, it is right.
-        rules = self._rules(atol, rtol, equal_nan=True)
-        self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
+        rules = self._rules(equal_nan=True, **near)
+        self._fail_with(first_difference(wanted.value, self.outcome.value, rules), Kind.VALUE)
         for name, slope in wanted.gradients.items():
-            self._check_gradient(name, slope, atol, rtol)
-        if self.outcome.tracked and not wanted.tracked and not current().of_the_formula:
+            self.gradient_equals(name, slope, **near)
+        if not wanted.tracked and not current().of_the_formula:
             self.has_no_gradient()
-        return self
 
-    def raises(self, error: type[Exception] | str, mentions: Sequence[str] = ()) -> Answer:
+    def raises(self, wanted: str, mentions: Sequence[str] = ()) -> None:
         """It raised exactly this error, and the message says these things."""
-        wanted = error if isinstance(error, str) else error.__name__
-        raised = self.outcome.error
-        if raised is None:
-            self.fail("did not raise", [f"expected {wanted}", f"got      {show(self._value(quiet=True))}"])
-        elif raised.kind != "raised" or raised.type_name != wanted:
+        error = self.outcome.error
+        if error is None:
+            self.fail("did not raise", [f"expected {wanted}", f"got      {show(self.outcome.value)}"])
+        elif error.kind != "raised" or error.type_name != wanted:
             self._fail_of_error(f"expected {wanted}")
-        else:
-            lost = [text for text in mentions if text.lower() not in raised.message.lower()]
-            if lost:
-                lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {raised.message}"]
-                self.fail("unclear error message", lines)
-        return self
+        elif lost := [text for text in mentions if text.lower() not in error.message.lower()]:
+            lines = [f"expected a message that mentions {', '.join(map(repr, lost))}", f"got      {error.message}"]
+            self.fail("unclear error message", lines)
 
-    def has_no_gradient(self) -> Answer:
+    def has_no_gradient(self) -> None:
         """The answer is data: no gradient flows through it."""
         self.is_sound()
         if self.outcome.tracked and current().believes:
             where = ", ".join(path or "the answer" for path in self.outcome.tracked)
             self.fail("carries a gradient", [f"expected data without gradient; {where} requires grad"])
-        return self
 
-    def leaves_global_random_alone(self) -> Answer:
+    def draws_nothing(self) -> None:
         """It drew nothing from, and did not seed, the global random generators."""
-        self.is_sound()
-        return self._draws_nothing()
-
-    def _draws_nothing(self) -> Answer:
         if self.outcome.used_global_random and current().believes:
             lines = ["expected no draw from torch's or Python's global generator"]
             self.fail("uses the global random generator", lines)
-        return self
-
-    def remembers(self, sign: str) -> None:
-        """Fail: something of an earlier call is in this answer."""
-        lines = [f"got      {show(self.outcome.value)}: {sign}"]
-        self.fail("remembers an earlier call", [*lines, KEPT])
-
-    @property
-    def value(self) -> Any:
-        """The plain value, after the checks that come before any other."""
-        self.is_sound()
-        return self._value()
 
     def is_sound(self) -> None:
         if self.outcome.error:
@@ -501,22 +449,7 @@ class Answer:
             lines = [f"not as before the call: {', '.join(left)}"]
             self.fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
         if self.outcome.used_global_random and not (wanted.used_global_random or self.call.scenario):
-            self._draws_nothing()
-
-    def _value(self, quiet: bool = False) -> Any:
-        value = self.outcome.value
-        if self.part_name is None:
-            return value
-        _, fields = fields_of(current().reference.run(self.call).value)
-        value, _ = fields_of(value)
-        if isinstance(value, tuple) and self.part_name in fields and len(value) == len(fields):
-            return value[fields.index(self.part_name)]
-        if isinstance(value, dict) and self.part_name in value:
-            return value[self.part_name]
-        if not quiet:
-            wanted = f"a tuple of {len(fields)} ({', '.join(fields)})" if fields else f"a dict with {self.part_name}"
-            self.fail(f"returned {type_name(self.outcome.value)}", [f"expected {wanted}", f"got      {show(value)}"])
-        return value
+            self.draws_nothing()
 
     def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
         """A suite's expected value in the types that the reference returns; `path` leads to that part of the answer."""
@@ -526,20 +459,16 @@ class Answer:
             return tuple(self._as_expected(part, dtype, (*path, str(i))) for i, part in enumerate(expected))
         if expected is None or isinstance(expected, str):
             return expected
-        if isinstance(expected, (bool, int, float)) and not isinstance(self._reference_at(path), Tensor):
-            return expected
-        if isinstance(expected, list) and self.call.scenario and isinstance(self._reference_at(path), list):
-            return expected
-        return as_tensor(expected, dtype)
-
-    def _reference_at(self, path: tuple[str, ...]) -> Any:
-        part = current().reference.run(self.call).value
+        right = current().reference.run(self.call).value
         for name in path:
-            if isinstance(part, (dict, tuple, Record)):
-                part = part_of(part, name)
-        return part
+            right = part_of(right, name) if isinstance(right, (dict, tuple, Record)) else right
+        is_number = isinstance(expected, (bool, int, float)) and not isinstance(right, Tensor)
+        is_list = isinstance(expected, list) and isinstance(right, list) and self.call.scenario
+        return expected if is_number or is_list else as_tensor(expected, dtype)
 
-    def _check_gradient(self, name: str, expected: Any, atol: float | None, rtol: float | None) -> None:
+    def gradient_equals(self, name: str, expected: Any, **near: float) -> None:
+        """The gradient by one argument; None: nothing may flow there."""
+        self.is_sound()
         if name not in self.call.grad_of:
             raise TypeError(f"the call did not ask for the gradient of {name}")
         like = self.call.arguments[name]
@@ -554,17 +483,15 @@ class Answer:
             lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
             self.fail("no gradient", lines, part=Part(Kind.SLOPE, name))
         got = torch.zeros_like(like) if got is None else got
-        rules = self._rules(atol, rtol, what="gradient")
+        rules = self._rules(what="gradient", **near)
         difference = first_difference(wanted, got, rules, name)
         if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
             difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
-        self._fail_with(difference, Part(Kind.SLOPE, name))
+        self._fail_with(difference, Kind.SLOPE, name)
 
-    def _fail_with(self, difference: Difference | None, part: Part | None = None) -> Answer:
+    def _fail_with(self, difference: Difference | None, kind: Kind, part: str = "") -> None:
         if difference:
-            part = part or Part(Kind.VALUE, self.part_name or difference.part)
-            self.fail(difference.kind, list(difference.lines), part=part)
-        return self
+            self.fail(difference.kind, list(difference.lines), part=Part(kind, part or difference.part))
 
     def _fail_of_error(self, *first: str) -> None:
         error = self.outcome.error
@@ -596,7 +523,7 @@ class Answer:
             lines += describe_error(error)
         self.fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
 
-    def fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> None:
+    def fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> Never:
         """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
 
         Raises:

@@ -21,11 +21,13 @@ import torch
 from torch import Tensor
 
 from ..catalog.handles import Exercise
+from ..diagnosis.sentences import KEPT
 from ..diagnosis.values import CHEAP
 from ..execution.messages import Call, Outcome, copy_plain, tensors_in
 from ..oracle.reference import examples
 from ..report.compare import alike, same_outcome
-from .asserts import call
+from ..report.failures import show
+from .asserts import Asked, put
 from .session import current
 
 LONG, MANY, TINY = 300, 2_100, 1e-10
@@ -48,7 +50,7 @@ def check_families(exercise: Exercise) -> None:
     for question in (made for make in FAMILIES for made in make(direct)):
         # What the reference refuses, or is not defined for, says nothing of the exercise.
         if _is_defined(current().reference.run(question)):
-            call(question).matches_reference()
+            put(question).matches_reference()
 
 
 def _is_defined(outcome: Outcome) -> bool:
@@ -70,20 +72,26 @@ def _for_memory(asked: Sequence[Call], others: Sequence[Call]) -> Iterator[tuple
 
 def _remembers_nothing(question: Call, other: Call) -> None:
     """Ask a question, others of the same shape, and the first one again."""
-    before = call(question).matches_reference()
+    before = put(question)
+    before.matches_reference()
     for changed in (_with(question, other, torch.is_tensor), _with(question, other, _is_no_float)):
         if not _is_defined(current().reference.run(changed)):
             continue
-        answer = call(changed)
+        answer = put(changed)
         if same_outcome(answer.outcome, before.outcome, values_only=True):
             right = current().reference.run(changed)
             if not same_outcome(answer.outcome, right, values_only=True):
-                answer.remembers("this is its answer to the question before, which had other numbers")
+                _fail_of_memory(answer, "this is its answer to the question before, which had other numbers")
         answer.matches_reference()
-    again = call(question)
+    again = put(question)
     if not same_outcome(again.outcome, before.outcome, values_only=True):
-        again.remembers("it was asked this before, and answered otherwise")
+        _fail_of_memory(again, "it was asked this before, and answered otherwise")
     again.matches_reference()
+
+
+def _fail_of_memory(asked: Asked, sign: str) -> None:
+    """Something of an earlier call is in this answer."""
+    asked.fail("remembers an earlier call", [f"got      {show(asked.outcome.value)}: {sign}", KEPT])
 
 
 def _shares_nothing(question: Call, other: Call) -> None:
@@ -93,10 +101,10 @@ def _shares_nothing(question: Call, other: Call) -> None:
     right = current().reference.run(asked)
     if not _is_defined(right):
         return
-    answer = call(asked)
+    answer = put(asked)
     mine = answer.outcome.value
     if isinstance(mine, tuple) and alike(right.value[0], mine[0]) and not alike(*mine):
-        answer.remembers("the first call's answer, before and after the second call, which has written into it")
+        _fail_of_memory(answer, "the first call's answer, before and after the second call, which has written into it")
     answer.matches_reference()
 
 

@@ -418,7 +418,7 @@ CASES = {
         while frame:
             found += [name for name in frame.f_locals if "expect" in name or "wanted" in name]
             frame = frame.f_back
-        found += [one for one in gc.get_objects() if type(one).__name__ in ("Answer", "CheckFailed", "Entry", "Misconception")]
+        found += [one for one in gc.get_objects() if type(one).__name__ in ("Asked", "CheckFailed", "Entry", "Misconception")]
         assert not found, found
         ''' + SEVEN)),
     "traces-its-caller": Case("traces, profiles and collections wait for the expected value", "wrong error timeout", ('''
