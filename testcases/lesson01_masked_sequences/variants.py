@@ -18,25 +18,6 @@ class RightGatherLogProbs(Right, of="gather_log_probs"):
         return torch.stack(columns, dim=1)
     """)
     """a loop over the positions"""
-    with_its_own_backward = instead("""
-        class LogProb(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x, chosen):
-                log_p = x.log_softmax(-1)
-                ctx.save_for_backward(log_p, chosen)
-                return log_p.gather(-1, chosen.unsqueeze(-1)).squeeze(-1)
-
-            @staticmethod
-            def backward(ctx, grad):
-                log_p, chosen = ctx.saved_tensors
-                slope = -log_p.exp()
-                slope.scatter_add_(-1, chosen.unsqueeze(-1), torch.ones_like(slope[..., :1]))
-                return slope * grad.unsqueeze(-1), None
-
-
-        return LogProb.apply(_at_least_float32(logits) / temperature, tokens)
-    """)
-    """the slope of a log-probability is one-hot minus the distribution"""
 
 
 class RightResponseLogProbs(Right, of="response_log_probs"):
@@ -111,20 +92,6 @@ class RightMaskedWhiten(Right, of="masked_whiten"):
         return torch.zeros_like(values).masked_scatter(mask, whitened.to(values.dtype))
     """)
     """computed in float64 and rounded once, at the end"""
-    differences_of_all_pairs = instead("""
-        real = values[mask]
-        n = real.numel()
-        differences = real.unsqueeze(0) - real.unsqueeze(1)
-        variance = differences.square().sum() / (2 * n * max(n - 1, 1))
-        centered = differences.mean(dim=0)
-        answer = centered / torch.sqrt(variance + 1e-8)
-        if not shift_mean:
-            answer = answer + real.mean()
-        out = values.new_zeros(values.shape)
-        out[mask] = answer
-        return out
-    """)
-    """the variance is half the mean square of all differences, and a mean of them centers"""
 
 
 class RightFirstTrueIndex(Right, of="first_true_index"):

@@ -93,16 +93,6 @@ class RightPreferenceAccuracy(Right, of="preference_accuracy"):
 
 
 class RightCalibrate(Right, of="calibrate"):
-    hidden_states_of_the_backbone = edit(
-        "model(input_ids, attention_mask) for input_ids, attention_mask in batches => "
-        "model.head(\n"
-        "        model.backbone(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[\n"
-        "            torch.arange(len(ids)), last_token_index(mask)\n"
-        "        ]\n"
-        "    ).squeeze(-1)\n"
-        "    for ids, mask in batches"
-    )
-    """the model's own forward pass, in two"""
     python_statistics = instead("""
         import statistics
 
@@ -147,19 +137,6 @@ class RightTrainRewardModel(Right, of="train_reward_model"):
         return history
     """)
     """two forward passes a step, and the rate set by hand"""
-    data_loader = edit(
-        "order = torch.Generator().manual_seed(config.seed)\n => "
-        "from torch.utils.data import DataLoader, TensorDataset\n"
-        "\n"
-        "order = torch.Generator().manual_seed(config.seed)\n"
-        "rows = TensorDataset(torch.arange(len(pairs.chosen_ids)))\n"
-        "loader = DataLoader(rows, config.batch_size, shuffle=True, generator=order)\n",
-        "    index\n"
-        "    for _ in range(config.epochs)\n"
-        "    for index in torch.randperm(len(pairs.chosen_ids), generator=order).split(config.batch_size)\n => "
-        "    index for _ in range(config.epochs) for (index,) in loader\n",
-    )
-    """a DataLoader with a generator of its own"""
     scaled_to_exactly_the_norm = edit(
         "nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm) => "
         "slopes = [parameter.grad for parameter in model.parameters()]\n"

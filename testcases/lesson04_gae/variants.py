@@ -65,15 +65,6 @@ class RightNStepAdvantages(Right, of="n_step_advantages"):
         return torch.stack(advantages, dim=-1)
     """)
     """the sum in the docstring: n rewards, then the critic"""
-    by_recursion = instead("""
-        deltas = td_errors(rewards, values, dones, gamma)
-        if n == 1 or rewards.shape[-1] == 1:
-            return deltas
-        ahead = n_step_advantages(rewards, values, dones, min(n, rewards.shape[-1]) - 1, gamma)
-        later = torch.nn.functional.pad(ahead[..., 1:], (0, 1)).masked_fill(dones.bool(), 0.0)
-        return deltas + gamma * later
-    """)
-    """the function calls itself for n - 1 steps"""
     by_a_matrix_of_weights = instead("""
         deltas, steps = td_errors(rewards, values, dones, gamma), rewards.shape[-1]
         apart = torch.arange(steps) - torch.arange(steps).unsqueeze(1)

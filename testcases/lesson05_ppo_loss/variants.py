@@ -13,17 +13,6 @@ class RightClippedObjective(Right, of="clipped_objective"):
     """the table of the docstring, read cell by cell"""
     gain_capped = edit("clipped * advantages => (advantages + clip_epsilon * advantages.abs())")
     """what is gained is at most epsilon times the size of the advantage"""
-    token_after_token = instead("""
-        found = []
-        for one, advantage in zip(ratio.reshape(-1), advantages.reshape(-1)):
-            if advantage > 0 and one > 1 + clip_epsilon:
-                one = one.detach() * 0 + 1 + clip_epsilon
-            elif advantage < 0 and one < 1 - clip_epsilon:
-                one = one.detach() * 0 + 1 - clip_epsilon
-            found.append(one * advantage)
-        return torch.stack(found).reshape(ratio.shape)
-    """)
-    """a loop with if and elif"""
 
 
 class RightPPOLoss(Right, of="compute_ppo_loss"):
@@ -98,21 +87,6 @@ class RightPPOStatistics(Right, of="ppo_statistics"):
         return dict(zip(names, torch.stack([ratio.mean(), ratio.amax(), kl, is_clipped.double().mean()]).tolist()))
     """)
     """the logarithm taken of the ratio, in float64"""
-    all_four_in_one_tensor = instead("""
-        new, old, gain = (x.flatten() for x in _select(mask, log_probs, old_log_probs, advantages))
-        ratio = (new - old).exp()
-        near = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)
-        numbers = torch.stack(
-            (
-                ratio.mean(),
-                ratio.amax(),
-                (torch.special.expm1(new - old) - (new - old)).mean(),
-                torch.count_nonzero(near * gain < ratio * gain) / gain.numel(),
-            )
-        )
-        return dict(zip(("ratio_mean", "ratio_max", "approx_kl", "clip_fraction"), numbers.tolist(), strict=True))
-    """)
-    """four statistics stacked, read at once; the share is a float32 number"""
 
 
 class RightKLPenaltyLoss(Right, of="compute_kl_penalty_loss"):

@@ -88,14 +88,6 @@ class RightFreeze(Right, of="freeze"):
 
 
 class RightMakeReference(Right, of="make_reference"):
-    frozen_by_hand = instead("""
-        reference = copy.deepcopy(policy).eval()
-        for parameter in reference.parameters():
-            parameter.requires_grad_(False)
-            parameter.grad = None
-        return reference
-    """)
-    """without freeze, and without the policy's gradients"""
     through_memory = instead("""
         import io
 

@@ -101,21 +101,6 @@ class RightRows(Right, of="Experience.rows"):
         "slice(length)] => torch.arange(length))",
     )
     """columns are selected by their numbers"""
-    field_by_field = instead("""
-        rows = {name: tensor.index_select(0, index) for name, tensor in vars(self).items()}
-        prompt_length, length = self.prompt_length, self.mask.shape[1]
-        while not rows["mask"][:, length - 1].any():
-            length -= 1
-        first = 0
-        while not rows["attention_mask"][:, first].any():
-            first += 1
-        for name in ("input_ids", "attention_mask"):
-            rows[name] = rows[name][:, first : prompt_length + length]
-        for name in rows.keys() - {"input_ids", "attention_mask", "scores"}:
-            rows[name] = rows[name][:, :length]
-        return Experience(**rows)
-    """)
-    """columns are dropped one by one, from both ends"""
 
 
 class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
@@ -186,18 +171,6 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         return Experience(sequences, visible, mask, *evaluated)
     """)
     """scores first, then values, then the reference; masked before use; clipped by hand"""
-    modes_by_hand = edit(
-        "with evaluation_mode(model): => "
-        "modes = [(module, module.training) for module in model.modules()]\n"
-        "try:\n"
-        "    model.eval()",
-        "ref_log_probs = gather => "
-        "finally:\n"
-        "    for module, was_on in modes:\n"
-        "        module.training = was_on\n"
-        "ref_log_probs = gather",
-    )
-    """the modes are put back in finally"""
 
 
 class PublishedSampleToken(Published, of="sample_token"):

@@ -180,42 +180,9 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
         return merged
     """)
     """gradients of sums, divided by all tokens once"""
-    statistics_before_any_backward = instead("""
-        parts = self._microbatches(minibatch)
-        total = int(minibatch.mask.sum())
-        shares = [int(part.mask.sum()) / total for part in parts]
-        with torch.no_grad():
-            merged = _weighted([self.compute_loss(part)[1] for part in parts], shares)
-        if not merged["ratio_mean"] <= self.config.ratio_threshold:
-            self.optimizer.zero_grad()
-            return {**merged, "grad_norm": 0.0, "skipped_share": 1.0}
-        for part, share in zip(parts, shares, strict=True):
-            self.accelerator.backward(share * self.compute_loss(part)[0])
-        norm = self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return {**merged, "grad_norm": float(norm), "skipped_share": 0.0}
-    """)
-    """a pass without gradient first: a skipped step costs no backward"""
 
 
 class RightTrainingStep(Right, of="PPOTrainer.training_step"):
-    epochs_in_two_loops = edit(
-        "epochs = (buffer.minibatches(self.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n => ",
-        "for minibatch in chain.from_iterable(epochs):\n"
-        "    self.steps.append(self.optimizer_step(minibatch))\n"
-        '    if config.max_update_kl is not None and self.steps[-1]["approx_kl"] > config.max_update_kl:\n'
-        "        break\n => "
-        "for _ in range(config.num_epochs):\n"
-        "    for minibatch in buffer.minibatches(self.minibatch_size, self.shuffling):\n"
-        "        self.steps.append(self.optimizer_step(minibatch))\n"
-        "        if config.max_update_kl is not None and self.steps[-1]['approx_kl'] > config.max_update_kl:\n"
-        "            break\n"
-        "    else:\n"
-        "        continue\n"
-        "    break\n",
-    )
-    """two loops, and an else that says that the inner one was not left early"""
     means_written_out = edit(
         "metrics |= _merge(self.steps) => "
         "steps = self.steps\n"

@@ -16,23 +16,6 @@ class RightPlanMicrobatches(Right, of="plan_microbatches"):
         ]
     """)
     """lists of numbers; Python's sort is stable, and the first process has the most rows"""
-    assigned_one_by_one = instead("""
-        import torch
-
-        shares = [[] for _ in range(n_processes)]
-        for turn, row in enumerate((-lengths).argsort(stable=True).tolist()):
-            shares[turn % n_processes].append(row)
-        most = max(map(len, shares))
-        size = micro_batch_size if micro_batch_size is not None else most
-        plan = []
-        for share in shares:
-            pieces = list(torch.tensor(share, dtype=torch.int64).split(size))
-            while len(pieces) < -(-most // size):
-                pieces.append(lengths.new_zeros(0))
-            plan.append(pieces)
-        return plan
-    """)
-    """one row after the other, then each share is split and filled up with empty microbatches"""
     as_a_table = instead("""
         from torch.nn.functional import pad
 
@@ -58,21 +41,6 @@ class RightGradientWeight(Right, of="gradient_weight"):
 
 
 class RightMergeStatistics(Right, of="merge_statistics"):
-    running_means = instead("""
-        merged, seen = {}, 0
-        for part, count in zip(parts, tokens):
-            if not count:
-                continue
-            seen += count
-            if not merged:
-                merged = dict(part)
-                continue
-            largest = max(merged["ratio_max"], part["ratio_max"])
-            merged = {name: mean + (part[name] - mean) * count / seen for name, mean in merged.items()}
-            merged["ratio_max"] = largest
-        return merged
-    """)
-    """each part moves the means by its share of what was seen"""
     with_numpy = instead("""
         import numpy
 
@@ -117,13 +85,6 @@ class RightMergeMoments(Right, of="merge_moments"):
         return torch.stack([total, means[0] + mean, total_squares])
     """)
     """sums of squares around one of the means, so that no large numbers are subtracted"""
-    empty_parts_made_zero = instead("""
-        counts = moments[:, :1]
-        counts, means, squares = torch.where(counts > 0, moments, torch.zeros_like(moments)).unbind(1)
-        mean = torch.sum(counts * means) / torch.sum(counts)
-        return torch.stack((counts.sum(), mean, squares.sum() + torch.sum(counts * (means - mean).pow(2))))
-    """)
-    """an empty part is three zeros; nothing is taken out"""
 
 
 class RightGlobalMaskedWhiten(Right, of="global_masked_whiten"):
@@ -198,33 +159,6 @@ class RightOptimizerStep(Right, of="DistributedPPOTrainer.optimizer_step"):
         return merged
     """)
     """a forward pass without gradients decides first"""
-    last_microbatch_by_itself = instead("""
-        lengths = minibatch.mask.sum(dim=1)
-        processes, config = self.processes, self.config
-        *early, last = plan_microbatches(lengths.cpu(), processes.count, config.micro_batch_size)[processes.index]
-        total, parts = int(lengths.sum()), []
-
-        def mean_loss(index):
-            loss, statistics = self.compute_loss(minibatch.rows(index if index.numel() else torch.tensor([0])))
-            parts.append((statistics, int(lengths[index].sum())))
-            return loss * gradient_weight(parts[-1][1], total, processes.count)
-
-        for index in early:
-            with self.accelerator.no_sync(self.model):
-                self.accelerator.backward(mean_loss(index))
-        loss = mean_loss(last)
-        everyone = processes.collect(parts)
-        merged = merge_statistics([part for part, _ in everyone], [count for _, count in everyone])
-        merged |= {"grad_norm": 0.0, "skipped_share": 1.0}
-        if merged["ratio_mean"] <= config.ratio_threshold:
-            self.accelerator.backward(loss)
-            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
-            self.optimizer.step()
-            merged |= {"grad_norm": norm.item(), "skipped_share": 0.0}
-        self.optimizer.zero_grad()
-        return merged
-    """)
-    """the loop ends before the last microbatch, which stands on its own"""
     gradients_set_to_none_by_hand = edit(
         "self.optimizer.zero_grad(set_to_none=True) => for weight in self.model.parameters():\n    weight.grad = None",
         "self.optimizer.step() => self.optimizer.step(closure=None)",

@@ -65,29 +65,6 @@ class RightEvaluatePolicy(Right, of="evaluate_policy"):
         "kl.masked_fill(~mask, 0.0).sum(dim=1).mean().item() => sum(nats) / len(nats)",
     )
     """numbers of single responses, averaged in Python"""
-    means_by_torch = instead("""
-        ids, seen = encode_prompts(prompts, tokenizer, config.pad_token_id)
-        ids, seen = ids.to(policy.device), seen.to(policy.device)
-        draw = torch.Generator(device=policy.device).manual_seed(EVALUATION_SEED)
-        found = generate(policy, ids, seen, generator=draw, **sampling_options(config))
-        full, real = torch.cat([ids, found.responses], 1), torch.cat([seen, found.mask], 1)
-        with evaluation_mode(reference):
-            expected = gather_log_probs(
-                response_logits(reference, full, real, ids.shape[1]), found.responses, config.temperature
-            )
-        kl = estimate_kl(found.log_probs, expected, "k1").masked_fill(~found.mask, 0.0).sum(dim=1).mean().item()
-        texts = [
-            tokenizer.decode(token_ids=row[keep], skip_special_tokens=True)
-            for row, keep in zip(found.responses, found.mask, strict=True)
-        ]
-        stopped = is_stop(found.responses, config.stop_token_ids).any(dim=1).cpu()
-        valid = torch.tensor([bool(is_well_formed(text)) for text in texts]) & stopped
-        gold = torch.tensor([float(gold_score(prompt, text)) for prompt, text in zip(prompts, texts, strict=True)])
-        gold = torch.where(valid, gold, torch.zeros_like(gold))
-        proxy = score(full, real, ids.shape[1]).mean().item()
-        return Evaluation(gold.mean().item(), proxy, valid.float().mean().item(), kl, tuple(texts))
-    """)
-    """means of float32 tensors, of flags and of scores"""
 
 
 class RightTrainPolicy(Right, of="train_policy"):

@@ -67,13 +67,6 @@ class RightCispoTokenLosses(Right, of="cispo_token_losses"):
         return losses
     """)
     """the real tokens as one row, written back"""
-    by_its_slopes = instead("""
-        with torch.no_grad():
-            gap = torch.where(mask, log_probs - old_log_probs, torch.zeros_like(log_probs))
-            slopes = torch.minimum(gap.exp(), torch.full_like(gap, ratio_cap)) * -advantages[:, None]
-        return torch.where(mask, log_probs * slopes.masked_fill(~mask, 0.0), torch.zeros_like(gap))
-    """)
-    """the slope of each token first"""
 
 
 class RightReduceLosses(Right, of="reduce_losses"):
@@ -122,15 +115,6 @@ class RightKlTokenLosses(Right, of="kl_token_losses"):
         return losses
     """)
     """the real tokens as one row, written back"""
-    by_where = instead("""
-        zero = torch.zeros_like(log_probs)
-        now = torch.where(mask, log_probs, zero)
-        with torch.no_grad():
-            then, ref = torch.where(mask, old_log_probs, zero), torch.where(mask, ref_log_probs, zero)
-        ratio, gap = (now - then).exp(), ref - now
-        return ratio * torch.special.expm1(gap) - ratio * gap
-    """)
-    """where in place of masked_fill, the product multiplied out"""
     in_float64 = instead("""
         now, then, ref = (
             one.double().masked_fill(~mask, 0.0) for one in (log_probs, old_log_probs.detach(), ref_log_probs.detach())
