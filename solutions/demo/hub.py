@@ -156,7 +156,7 @@ def make_config(settings: dict[str, Any], policy: Any, tokenizer: Any, options: 
     if unknown := settings.keys() - {field.name for field in fields(PPOConfig)}:
         name = min(unknown)
         raise ValueError(
-            f"expected settings of PPOConfig in SET, got {name!r}; the closest one is {closest_setting(name)}, and "
+            f"expected settings of PPOConfig, got {name!r}; the closest one is {closest_setting(name)}, and "
             "help(PPOConfig) describes them all"
         )
     try:
