@@ -148,7 +148,8 @@ def long_response(critics: dict[float, Tensor], credit: dict[float, Tensor], dec
     return figure, (
         "Left, the critic's values along 200 tokens. With critic_lam 0.95 they rise slowly from nearly 0 at the "
         "deciding token to 1 near the end; with critic_lam 1 they jump from 0 to 1 at that token. Right, the "
-        "advantages: with 0.95 a low hill around the hundredth token, with 1 a peak of 1 at the deciding token and 0 after it."
+        "advantages: with 0.95 a low hill around the hundredth token, with 1 a peak of 1 at the deciding "
+        "token and 0 after it."
     )
 
 
