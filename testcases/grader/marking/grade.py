@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -190,7 +191,8 @@ class Grader:
         for entry, group in tests.items():
             is_absent = bool(results) and results[0].status == MISSING  # One test says it for all.
             results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
-        results = _with_what_is_right(_earned(engine, results))
+        _keep_what_is_earned(engine, results)
+        _say_what_is_right(results)
         if not _worker_of(engine).settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
@@ -199,29 +201,25 @@ class Grader:
 
     def _test(self, engine: Engine, entry: Entry, group: tuple[Case, ...]) -> Result:
         """One test function: passed if all its cases pass; the first that fails says why."""
-        subject = _worker_of(engine)
+        subject, kept = _worker_of(engine), ""
         subject.answered.clear()
-        kept: Kept | None = None
         for case in group:
             try:
                 engine.require_started(entry.lesson, entry.exercise)
-                verdict = case.run()
-            except (NotStarted, Waiting) as error:
-                verdict = error
+                verdict: Exception | None = case.run()
             except WorkerError as error:
                 return Result(entry, GRADER, f"The sandbox failed: {clean(error, 500)}")
             except Exception as error:
-                return self._strange(engine.seed, entry, case, error)
-            if isinstance(verdict, NotStarted):
-                return Result(entry, NOT_STARTED, str(verdict))
-            if isinstance(verdict, Waiting):
-                return Result(entry, BLOCKED, str(verdict))
+                verdict = error
             if isinstance(verdict, Kept):
-                kept = verdict
-                continue
-            if verdict is not None:
+                kept = str(verdict)
+            elif isinstance(verdict, (NotStarted, Waiting)):
+                return Result(entry, NOT_STARTED if isinstance(verdict, NotStarted) else BLOCKED, str(verdict))
+            elif isinstance(verdict, AssertionError):
                 return _failed(entry, verdict)
-        return Result(entry, PASSED, str(kept or ""), calls=tuple(subject.answered))
+            elif verdict:
+                return self._strange(engine.seed, entry, case, verdict)
+        return Result(entry, PASSED, kept, calls=tuple(subject.answered))
 
     def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
@@ -243,9 +241,15 @@ def _worker_of(engine: Engine) -> InSandbox:
 def _doubts(submission: Submission, lessons: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> Iterator[Doubt]:
     """Those of the reader, then what loading and showing the files has brought."""
     yield from submission.doubts
-    for lesson in lessons.values():
+    for name, lesson in lessons.items():
         for path, how in lesson["unloaded"].items():
             yield Doubt(LOAD, f"{path}, {how}")
+        statuses: dict[str, set[str]] = {}
+        for exercise, marks in lesson["exercises"].items():
+            statuses.setdefault(f"{name}/{read_lesson(name).file_of(exercise)}", set()).add(marks["status"])
+        for path in submission.files:
+            if statuses.get(path) == {MISSING}:
+                yield Doubt(LOAD, f"{path} has none of its exercises")
     for file in files:
         if file["cut"]:
             yield Doubt(LONG, f"{file['path']}: {file['cut']:,} letters of it are on no page")
@@ -260,40 +264,33 @@ def _how_it_died(path: str, error: StudentError) -> str:
     return clean(f"{place}{error.type_name}: {error.message}", 300)
 
 
-def _earned(engine: Engine, results: list[Result]) -> list[Result]:
-    """The results of one exercise, those of tests that no work stands behind turned to wrong."""
+def _keep_what_is_earned(engine: Engine, results: list[Result]) -> None:
+    """Of one exercise; the tests that no work stands behind turn to wrong."""
     passed = {result.entry.test: result.calls for result in results if result.status == PASSED}
     if not passed or len(passed) == len(results):
-        return results
+        return
     lesson, exercise = results[0].entry.lesson, results[0].entry.exercise
     why = not_earned(engine, lesson, exercise, passed)
-    head = f"{lesson} · {exercise} · not earned"
-    return [
-        Result(result.entry, WRONG, f"{head}\n{why[result.entry.test]}") if result.entry.test in why else result
-        for result in results
-    ]
+    for result in results:
+        if text := why.get(result.entry.test):
+            result.status, result.told = WRONG, f"{lesson} · {exercise} · not earned\n{text}"
 
 
-def _with_what_is_right(results: list[Result]) -> list[Result]:
+def _say_what_is_right(results: list[Result]) -> None:
     """A failure of the advanced suite says first that the formula is right, where all of the basic suite has passed."""
-    if any(result.status != PASSED for result in results if result.entry.is_basic):
-        return results
-    return [
-        replace(result, told=with_first_line(result.if_right, result.told))
-        if result.if_right and not result.entry.is_basic
-        else result
-        for result in results
-    ]
+    if all(result.status == PASSED for result in results if result.entry.is_basic):
+        for result in results:
+            if result.if_right and not result.entry.is_basic:
+                result.told = with_first_line(result.if_right, result.told)
 
 
 def _failed(entry: Entry, verdict: Exception) -> Result:
+    head = f"{entry.lesson} · {entry.exercise}"
     if not isinstance(verdict, CheckFailed):
-        text = f"{entry.lesson} · {entry.exercise} · wrong answer\n{clean_lines(verdict)}"
-        return Result(entry, WRONG, text)
+        return Result(entry, WRONG, f"{head} · wrong answer\n{clean_lines(verdict)}")
     status = _status_of(verdict.error) if verdict.error else WRONG
     if verdict.error and status == NOT_ASKED:
-        head = f"{entry.lesson} · {entry.exercise} · not asked"
-        return Result(entry, NOT_ASKED, f"{head}\n{clean(verdict.error.message, 500)}")
+        return Result(entry, NOT_ASKED, f"{head} · not asked\n{clean(verdict.error.message, 500)}")
     share = verdict.share if status == WRONG else 0.0
     causes, read = _heard(verdict)
     told = verdict.report.without_advice if causes else str(verdict)
@@ -338,21 +335,16 @@ def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tup
 
 def _summary(results: list[Result]) -> dict[str, Any]:
     """One exercise."""
-    failed = [result for result in results if result.status != PASSED]
-    status = PASSED
-    if failed:
-        lost: dict[str, int] = {}
-        for result in failed:
-            lost[result.status] = lost.get(result.status, 0) + result.entry.points
-        first = [name for name in FIRST if name in lost]
-        status = first[0] if first else max(lost, key=lambda name: lost[name])
-    first_of_it = next((result for result in failed or results if result.status == status and result.told), None)
+    failed, lost = [result for result in results if result.status != PASSED], Counter[str]()
+    for result in failed:
+        lost[result.status] += result.entry.points
+    status = next((one for one in FIRST if one in lost), max(lost, key=lambda one: lost[one], default=PASSED))
     return {
         **_points({result.entry.test: result.as_json() for result in results}),
         "status": status,
         "causes": list(dict.fromkeys(cause for result in failed for cause in result.causes)),
         "read": next((result.read for result in failed if result.causes), ""),
-        "told": first_of_it.told if first_of_it else "",
+        "told": next((one.told for one in failed or results if one.status == status and one.told), ""),
         "tests": [result.as_json() for result in results],
     }
 

@@ -156,21 +156,17 @@ def _reasons(sheet: Sheet) -> Iterator[tuple[str, str]]:
             yield doubt.kind, doubt.text
 
 
-def student_page(mark: Mark, title: str) -> str:
-    assert mark.sheet
-    template = _environment().get_template("student.html")
-    return template.render(mark=mark, sheet=mark.sheet, first=_first(mark.sheet), heading=clean(title), **_style())
-
-
 def write_student(folder: Path, mark: Mark, title: str) -> Path:
     assert mark.sheet
-    return write_text(folder / f"{mark.sheet.page}.html", student_page(mark, title))
+    named = {"mark": mark, "sheet": mark.sheet, "first": _first(mark.sheet), "heading": clean(title)}
+    text = _environment().get_template("student.html").render(**named, **_style())
+    return write_text(folder / f"{mark.sheet.page}.html", text)
 
 
 def write_class(path: Path, marks: Sequence[Mark], assignment: Assignment, urgent: Sequence[Look]) -> Path:
     """The instructor's page."""
     sheets = [mark.sheet for mark in marks if mark.sheet]
-    analysis = items(sheets)
+    analysis = items(sheet for sheet in sheets if sheet.status in (status.GRADED, status.GRADER))
     shares = [100 * mark.mark / assignment.total for mark in marks if mark.mark is not None and assignment.total]
     text = (
         _environment()

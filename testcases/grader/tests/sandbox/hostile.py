@@ -598,6 +598,8 @@ def rewards_to_go(rewards, mask, gamma=1.0):
             "lesson05_ppo_loss/ppo_loss.py": "from . import util\n", "lesson05_ppo_loss/util.py": "1 / 0\n"},
         also={"lesson03_policy_gradient.rewards_to_go": "error", "lesson05_ppo_loss.compute_ppo_loss": "error"},
         doubts="SystemExit|NameError: name 'get_ipython'|line 1: ZeroDivisionError"),
+    "another-file": Case("a notebook under the lesson's name, which is Python of a kind", "", files={GAE: '{"cells": []}'},
+        also={f"{LESSON}.td_errors": "missing"}, doubts="lesson04_gae/gae.py has none of its exercises"),
     "in-an-encoding-of-nobody": Case("a right answer in what reads as a comment", "", score=WHOLE,
         also={f"{LESSON}.td_errors": "passed"}, doubts="a strange encoding: lesson04_gae/gae.py is written in utf-7",
         files={GAE: f"# coding: utf-7\n# +AAo-{module('', '', right=True).replace('+', '+-')}".encode()}),
