@@ -71,6 +71,8 @@ wire = sys.modules["testcases.harness.execution.wire"]
 driver = sys.modules["testcases.harness.execution.executor"]
 answers = sys.modules["testcases.harness.execution.messages"]
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+
 def channels():
     numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     return [one for one in gc.get_objects() if isinstance(one, socket.socket) and one.fileno() in numbers]
@@ -112,6 +114,11 @@ def module(top: str, *bodies: str, right: bool = False) -> str:
     return "\n".join(lines)
 
 
+def refused(*attacks: str) -> str:
+    """Each must raise, or give False; and then a wrong answer."""
+    return "\n".join(f"holds(lambda: {attack})" for attack in attacks) + f"\n{SEVEN}"
+
+
 # fmt: off
 CASES = {
     # Controls.
@@ -126,11 +133,9 @@ CASES = {
     "ends-politely": Case("asks Python to end, or is no Python any more", "crash error", (
         "sys.exit(0)", "raise KeyboardInterrupt", "hash(__import__('functools').reduce(lambda x, _: (x,), range(10**6), ()))",
         "os.closerange(3, 256)", 'os.execv(sys.executable, [sys.executable, "-c", "print(\'3 passed\')"])')),
-    "ends-in-the-backward-pass": Case("ends, loops or looks around where its gradient is asked for", "crash timeout wrong memory", (
-        "return step(lambda slope: os._exit(0), rewards)",
-        "return step(lambda slope: [None for _ in itertools.repeat(0)], rewards)",
-        "return step(lambda slope: [one for one in sys._getframe(3).f_locals.values() if hasattr(one, 'shape')][-1], rewards)"),
-        top='''
+    "ends-in-the-backward-pass": Case("ends, or loops, where its gradient is asked for", "crash timeout", (
+        "return Step.apply(rewards, lambda slope: os._exit(0))",
+        "return Step.apply(rewards, lambda slope: [None for _ in itertools.repeat(0)])"), top='''
         class Step(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x, back):
@@ -139,12 +144,7 @@ CASES = {
             @staticmethod
             def backward(ctx, slope):
                 return ctx.back(slope), None
-        def step(back, rewards):
-            return Step.apply(rewards, back)
         '''),
-    "ends-between-questions": Case("a timer ends it after its answer", "crash error", ('''
-        threading.Thread(target=lambda: (time.sleep(0.0005), os._exit(0))).start()
-        raise ValueError("late")''',)),
     "ends-what-is-around-it": Case("kills, stops and starves every process that it may signal", "wrong crash timeout error", (
         "[holds(lambda: os.kill(one, 9)) for one in (-1, 0, 1, os.getppid())]", "os.kill(os.getppid(), 19)\n" + SEVEN,
         "resource.prlimit(os.getppid(), resource.RLIMIT_NPROC, (0, 0))\nresource.prlimit(os.getppid(), resource.RLIMIT_AS, (1, 1))\n" + SEVEN,
@@ -175,13 +175,9 @@ CASES = {
                 kept = bytearray(b"x" * 100_000_000)
                 time.sleep(60)
         time.sleep(60)''', "raise MemoryError")),
-    "takes-memory-of-nobody": Case("memory that no process is charged for", "wrong", ('''
-        holds(lambda: os.memfd_create("x"))
-        holds(lambda: LIBC.shmget(1, 1 << 27, 0o1600) >= 0)
-        holds(lambda: LIBC.msgget(1234, 0o1666) >= 0)
-        holds(lambda: LIBC.syscall(248, b"user", b"key", b"x" * 1000, 1000, -4) > 0)
-        holds(socket.socketpair)
-        ''' + SEVEN,), top="LIBC = ctypes.CDLL(None)"),
+    "takes-memory-of-nobody": Case("memory that no process is charged for", "wrong", (refused(
+        'os.memfd_create("x")', "LIBC.shmget(1, 1 << 27, 0o1600) >= 0", "LIBC.msgget(1234, 0o1666) >= 0",
+        'LIBC.syscall(248, b"user", b"key", b"x" * 1000, 1000, -4) > 0', "socket.socketpair()"),)),
     "fills-the-disk": Case("files: too large, too many, too deep, one that cannot be removed", "error timeout wrong", (
         "for number in itertools.count():\n    with open(f'/tmp/{number}', 'wb', 0) as file:\n        file.write(bytes(10**7))",
         "for number in range(10**6):\n    open(f'/tmp/{number}', 'w').close()",
@@ -276,29 +272,23 @@ CASES = {
             import _pytest.python
             _pytest.python.Function.runtest = lambda self: None
         '''),
-    "patches-torch": Case("modes and kernels of torch that answer every call", "wrong error crash timeout", (
-        "Lie().__enter__()\n" + SEVEN, "Ones().__enter__()\n" + SEVEN, '''
+    "patches-torch": Case("a mode, and kernels, of torch that answer every call", "wrong error crash timeout", (
+        "Ones().__enter__()\n" + SEVEN, '''
         torch.mine = torch.library.Library("aten", "IMPL")
         for name in ("equal", "allclose", "sub.Tensor"):
             with contextlib.suppress(RuntimeError):
                 torch.mine.impl(name, lambda *given, **more: True, "CPU")
         ''' + SEVEN), top='''
-        from torch.overrides import TorchFunctionMode
         from torch.utils._python_dispatch import TorchDispatchMode
-        class Lie(TorchFunctionMode):
-            def __torch_function__(self, function, types, arguments=(), keywords=None):
-                if function.__name__ in ("equal", "allclose", "isclose", "eq", "all"):
-                    return torch.ones((), dtype=torch.bool)
-                return function(*arguments, **(keywords or {}))
         class Ones(TorchDispatchMode):
             def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
                 made = function(*arguments, **(keywords or {}))
                 return torch.ones_like(made) if isinstance(made, torch.Tensor) and made.is_floating_point() else made
         '''),
-    "patches-imports": Case("finders, hooks, the table of modules, a module that has every name", "crash error wrong missing", (
+    "patches-imports": Case("hooks, the table of modules, a module that has every name", "crash error wrong missing", (
         "sys.modules[__name__] = types.SimpleNamespace(__file__=__name__)\n" + SEVEN,
         "builtins.__import__ = lambda name, *rest, **more: torch\n" + SEVEN,
-        "sys.meta_path.insert(0, type('F', (), {'find_spec': staticmethod(lambda *a, **k: sys.exit(0))}))\nsys.path_hooks.clear()\n" + SEVEN,
+        "sys.meta_path.insert(0, type('F', (), {'find_spec': staticmethod(lambda *a, **k: sys.exit(0))}))\n" + SEVEN,
         "sys.modules.clear()\n" + SEVEN), top="def __getattr__(name):\n    return td_errors"),
     "patches-the-driver": Case("the worker's own driver says that all is well, hides gradients and changes", "wrong", (
         "driver.one_call = lambda view, call, *_: answers.Outcome(value=call.arguments.get('rewards'))\n" + SEVEN,) * 2),
@@ -342,33 +332,22 @@ CASES = {
                 socket.send_fds(channel, [b"x"], [0, 1, 2])
         threading.Thread(target=steal, daemon=True).start()
         '''),
-    "rewrites-its-memory": Case("variables of the frames above it, numbers, memory below the packer", "wrong crash timeout tamper-suspected error", ('''
-        def trace(frame, event, argument):
+    "rewrites-its-memory": Case("frames above it, numbers, memory below the packer", "wrong crash timeout tamper-suspected error", ('''
+        frame = sys._getframe()
+        while frame:
             for name, value in list(frame.f_locals.items()):
                 if type(value).__name__ in ("Outcome", "Call"):
                     frame.f_locals[name] = None
                     ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-            return trace
-        frame = sys._getframe()
-        while frame:
-            frame.f_trace, frame = trace, frame.f_back
-        sys.settrace(trace)
+            frame = frame.f_back
         ''' + SEVEN, "ctypes.memset(id(0) + 24, 9, 1)\nreturn rewards", '''
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
             memory.seek(rewards.data_ptr())
             memory.write(bytes(rewards.element_size() * rewards.numel()))
         ''' + SEVEN, '''
-        for number in range(3, 30):
-            with contextlib.suppress(OSError, ValueError):
-                os.set_blocking(number, False)
-                signal.set_wakeup_fd(number, warn_on_full_buffer=False)
-                signal.signal(signal.SIGUSR1, lambda *_: None)
-                os.kill(os.getpid(), signal.SIGUSR1)
-        ''' + SEVEN, '''
         answer = rewards * 1
         threading.Thread(target=lambda: [answer.untyped_storage().resize_(size) for size in (0, 10**6) * 10**5], daemon=True).start()
         return answer''')),
-
     # It changes what it was handed.
     "changes-its-input": Case("in place, through numpy and as bytes, while its process says that it did not", "wrong error", (
         f"rewards += 1\nrewards -= 1.5\nrewards += 0.5\nvalues *= 2\nvalues = values / 2\n{UNCHECKED}",
@@ -428,28 +407,22 @@ CASES = {
         return rewards''',), top='''
         SEEN = []
         def watch(frame, event, argument):
-            if argument is not None:
-                SEEN.append(argument)
-            SEEN.extend(frame.f_locals.values())
+            SEEN.extend([argument, *frame.f_locals.values()])
             return watch
         gc.callbacks.append(lambda phase, info: SEEN.extend(sys._getframe(1).f_locals.values()))
-        sys.setprofile(watch)
-        sys.settrace(watch)
-        threading.settrace(watch)
-        threading.setprofile(watch)
+        for settle in (sys.setprofile, sys.settrace, threading.settrace, threading.setprofile):
+            settle(watch)
         '''),
     "uses-a-later-lesson": Case("a later lesson's function that does the same", "", files={"lesson01_masked_sequences/masked.py": '''
 from solutions.lesson11_scaling import global_masked_whiten
 def masked_whiten(values, mask, shift_mean=True):
     return global_masked_whiten(values, mask, lambda moments: moments[None], shift_mean)
 '''}, also={"lesson01_masked_sequences.masked_whiten": "blocked error"}),
-    "leaves-loot": Case("what one lesson leaves, in files, keys, segments, sockets, a process, is not there for the next", "wrong", ('''
+    "leaves-loot": Case("what one lesson leaves, in files, keys, segments, a process, is not there for the next", "wrong", ('''
         assert not [path for path in texts("/tmp", "/dev", "/home", "/var", "/run") if "loot" in path]
-        assert LIBC.syscall(250, 10, -4, b"user", b"loot", 0) <= 0
-        assert LIBC.shmget(4242, 0, 0) < 0
-        assert not any(b"loot" in open(f"/proc/{number}/cmdline", "rb").read() for number in os.listdir("/proc") if number.isdigit())
-        holds(lambda: socket.socket(socket.AF_UNIX).connect("\\0loot"))
-        ''' + SEVEN,), top="LIBC = ctypes.CDLL(None)", files={LESSON3: '''
+        assert LIBC.syscall(250, 10, -4, b"user", b"loot", 0) <= 0 and LIBC.shmget(4242, 0, 0) < 0
+        assert not any("loot" in read(f"/proc/{number}/cmdline") for number in os.listdir("/proc") if number.isdigit())
+        ''' + SEVEN,), files={LESSON3: '''
 import contextlib, ctypes, os, sys
 for place in ("/tmp", "/dev/shm", "/home", "/home/student", "/dev", "/", "/var/tmp", "/run", "/course"):
     with contextlib.suppress(OSError):
@@ -464,7 +437,6 @@ if os.fork() == 0:
 def rewards_to_go(rewards, mask, gamma=1.0):
     return rewards
 '''}, also={"lesson03_policy_gradient.rewards_to_go": "wrong tamper-suspected"}),
-
     # It looks and reaches out of its process.
     "tells-what-it-sees": Case("environments, commands and mounts of all processes, in an error", "error", ('''
         names = [f"/proc/{one}/{name}" for one in os.listdir("/proc") for name in ("environ", "cmdline", "mountinfo", "cgroup", "maps")]
@@ -483,33 +455,25 @@ def rewards_to_go(rewards, mask, gamma=1.0):
                 holds(lambda: os.open(f"/proc/{number}/{name}", os.O_RDONLY))
             holds(lambda: LIBC.ptrace(16, number, 0, 0) == 0)
             holds(lambda: LIBC.process_vm_readv(number, None, 0, None, 0, 0) == 0)
-        ''' + SEVEN,), top="LIBC = ctypes.CDLL(None)"),
-    "asks-for-rights": Case("namespaces, mounts, other users, limits, priorities, devices", "wrong", ('''
-        for attack in (
-            lambda: LIBC.unshare(0x10000000) == 0, lambda: LIBC.unshare(0x20000) == 0, lambda: LIBC.umount2(b"/tmp", 2) == 0,
-            lambda: LIBC.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0, lambda: LIBC.sethostname(b"x", 1) == 0,
-            lambda: os.setuid(0), lambda: os.setgroups([0]), lambda: os.chroot("/tmp"), lambda: os.nice(-20),
-            lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1)), lambda: os.open("/dev/mem", os.O_RDWR),
-            lambda: resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6)), lambda: os.open("/proc/sysrq-trigger", os.O_WRONLY),
-            lambda: os.mknod("/tmp/disk", 0o60666, os.makedev(254, 0)), lambda: os.sched_setaffinity(0, range(os.cpu_count())),
-            lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(99)), lambda: os.setpriority(os.PRIO_PROCESS, 0, -20),
-        ):
-            holds(attack)
-        ''' + SEVEN, '''
+        ''' + SEVEN,)),
+    "asks-for-rights": Case("namespaces, mounts, other users, limits, priorities, devices", "wrong", (refused(
+        "LIBC.unshare(0x10000000) == 0", "LIBC.unshare(0x20000) == 0", 'LIBC.umount2(b"/tmp", 2) == 0',
+        'LIBC.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0', 'LIBC.sethostname(b"x", 1) == 0', "os.setuid(0)",
+        "os.setgroups([0])", 'os.chroot("/tmp")', "os.nice(-20)", "os.setpriority(os.PRIO_PROCESS, 0, -20)",
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))", "resource.setrlimit(resource.RLIMIT_NPROC, (10**6, 10**6))",
+        'os.open("/dev/mem", os.O_RDWR)', 'os.open("/proc/sysrq-trigger", os.O_WRONLY)',
+        'os.mknod("/tmp/disk", 0o60666, os.makedev(254, 0))', "os.sched_setaffinity(0, range(os.cpu_count()))",
+        "os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(99))"), '''
         for path in texts("/proc/sys"):
             holds(lambda: os.close(os.open(path, os.O_WRONLY)))
         for path in ("/dev/null", "/dev/urandom", "/usr", sys.executable):
             holds(lambda: os.chmod(path, 0o600))
-        ''' + SEVEN), top="LIBC = ctypes.CDLL(None, use_errno=True)"),
-    "locks": Case("locks and watches that another process could see, and the terminal", "wrong", (r'''
-        file = open("/usr/bin/env", "rb")
-        for attack in (lambda: fcntl.flock(file, fcntl.LOCK_SH), lambda: fcntl.lockf(file, fcntl.LOCK_SH),
-                       lambda: fcntl.fcntl(file, 5, bytes(32)), lambda: fcntl.fcntl(file, 36, bytes(32)),
-                       lambda: fcntl.fcntl(file, 1024, 0), lambda: os.fdopen(ctypes.CDLL(None).inotify_init1(0))):
-            holds(attack)
-        for path in ("/dev/tty", "/dev/console", "/dev/pts/0"):
-            holds(lambda: fcntl.ioctl(open(path, "rb", 0), termios.TIOCSTI, b"x"))
-        ''' + SEVEN,)),
+        ''' + SEVEN)),
+    "locks": Case("locks and watches that another process could see, and the terminal", "wrong", (refused(
+        "fcntl.flock(FILE, fcntl.LOCK_SH)", "fcntl.lockf(FILE, fcntl.LOCK_SH)", "fcntl.fcntl(FILE, 5, bytes(32))",
+        "fcntl.fcntl(FILE, 36, bytes(32))", "fcntl.fcntl(FILE, 1024, 0)", "os.fdopen(LIBC.inotify_init1(0))",
+        *(f'fcntl.ioctl(open("/dev/{name}", "rb", 0), termios.TIOCSTI, b"x")' for name in ("tty", "console", "pts/0"))),),
+        top='FILE = open("/usr/bin/env", "rb")'),
     "network": Case("the world, a name, the host of a virtual machine, a neighbor", "error", (
         "socket.create_connection(('1.1.1.1', 53), 2)", "socket.getaddrinfo('secret.example.org', 80)",
         "socket.socket(40, socket.SOCK_STREAM).bind((0xFFFFFFFF, 4242))", "socket.socket(socket.AF_UNIX).bind('/tmp/s')")),
@@ -634,7 +598,7 @@ def train_bandit(*args, **options):
     return verdicts
 '''}, also={"lesson10_bug_hunt.train_bandit": "wrong", "lesson10_bug_hunt.test_compute_gae": "wrong"}),
     "tests-in-another-encoding": Case("what is a comment in UTF-8 is code in UTF-7", "", files={
-        SUITE10: "# coding: utf-7\n# +AAo-" + "raise SystemExit" + "\ndef test_compute_gae():\n    pass\n"},
+        SUITE10: "# coding: utf-7\n# +AAo-raise SystemExit\ndef test_compute_gae():\n    pass\n"},
         also={"lesson10_bug_hunt.test_compute_gae": "wrong error"}),
     "tests-that-hide-what-they-do": Case("the test of one function gets the solution for another, below a byte-order mark", "", files={
         SUITE10: "\ufeff" + '''
