@@ -204,6 +204,9 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     """a second loop: call compute_gae on packed rows, so that what you wrote there is what your run trains with"""
     mask_ignored = first("mask = torch.ones_like(mask)")
     """the mask is ignored: what the critic says about padding flows into real tokens"""
+    # deepspeedai/DeepSpeedExamples#672
+    ends_one_token_late = first("mask = mask | torch.nn.functional.pad(mask[:, :-1], (1, 0))")
+    """a response ends one token late: the first padding token after it counts as its last"""
     masked_afterwards = in_a_loop(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0) => "
         "real, mask = mask, torch.ones_like(mask)",

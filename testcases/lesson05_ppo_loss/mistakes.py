@@ -219,6 +219,13 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     """approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved"""
     geometric_mean = edit("ratio.mean() => log_ratio.mean().exp()")
     """ratio_mean is exp of the mean log(ratio), the geometric mean; it is the mean of the ratios"""
+    # PrimeIntellect-ai/prime-rl#580
+    mean_ratio_over_padding = edit(
+        "log_probs, old_log_probs, advantages = _select => whole = (log_probs - old_log_probs).exp()\n"
+        "log_probs, old_log_probs, advantages = _select",
+        "ratio.mean() => whole.mean()",
+    )
+    """ratio_mean counts padding as well, while the other three are of the real tokens"""
     statistics_of_the_clipped_ratio = edit("return => ratio = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)\nreturn")
     """the ratios are clipped first: the log then hides what it should show"""
     statistics_mask_ignored = first("mask = None", read=WRONG)
@@ -246,6 +253,14 @@ class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
     """the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
     penalty_detached = edit("* kl => * kl.detach()")
     """the penalty is detached: it is in the value of the loss but not in its gradient"""
+    # allenai/open-instruct#535
+    penalty_averaged_over_padding = edit(
+        "log_probs, old_log_probs, advantages = _select => whole = log_probs - old_log_probs.detach()\n"
+        "log_probs, old_log_probs, advantages = _select",
+        f"{KL} => whole.expm1() - whole",
+        " + beta * kl).mean() => ).mean() + beta * kl.mean()",
+    )
+    """the penalty is averaged over padding as well: it is a mean over real tokens like the objective beside it"""
     clipped_and_penalized = edit(
         "-log_ratio.exp() * advantages => "
         "-torch.minimum(log_ratio.exp() * advantages, log_ratio.exp().clamp(0.8, 1.2) * advantages)"

@@ -75,6 +75,9 @@ class EstimateKL(Wrong, of="estimate_kl"):
     """the estimator is ignored: this is k3 whatever was asked for"""
     k2_and_k3_swapped = edit('"k2" => "k3"')
     """k2 and k3 are exchanged: k2 is r^2 / 2, k3 is exp(-r) - 1 + r"""
+    # areal-project/AReaL#408
+    k2_overwritten_by_k3 = edit("return log_ratio.square() / 2 => pass")
+    """k2 gives k3: the `else` of a later `if` overwrites it; write `elif`, or return at once"""
 
     subtracted_in_half_precision = edit(
         "log_probs.float(), ref_log_probs.float() => (log_probs - ref_log_probs).float(), 0", read=FLOAT32
