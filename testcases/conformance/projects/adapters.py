@@ -405,6 +405,34 @@ def _roll_losses(sources: Sources, of: dict[str, Any]) -> Adapters:
     }
 
 
+def slime(sources: Sources) -> Adapters:
+    file = "slime/utils/ppo_utils.py"
+    names = ("compute_approx_kl", "compute_policy_loss", "vanilla_gae", "chunked_discounted_returns", "chunked_gae")
+    of = sources.cut(file, *names, **TORCH)
+
+    def gae_response(name):
+        def asked(rewards, values, mask, gamma, lam):
+            places = torch.arange(1, mask.shape[1] + 1)
+            inside = places <= (mask * places).amax(1, keepdim=True)  # up to the last real token, a tool's included
+            filled = (torch.where(inside, one, 0.0) for one in (rewards, values))
+            return of[name](*filled, gamma, lam)
+
+        return Adapter(asked, (*FREE, *DATA), around="a row ends with its last real token; the rest is 0")
+
+    def policy_loss(clip_epsilon, log_probs, old_log_probs, advantages):
+        losses, _ = of["compute_policy_loss"](old_log_probs - log_probs, advantages, clip_epsilon, clip_epsilon)
+        return losses.sum() / max(len(losses), 1)
+
+    return {
+        "gae_response": gae_response("vanilla_gae"),
+        "gae_response (in chunks)": gae_response("chunked_gae"),
+        "policy_loss": _of_real(policy_loss),
+        "kl": Adapter(
+            lambda log_probs, ref_log_probs, estimator: of["compute_approx_kl"](log_probs, ref_log_probs, estimator)
+        ),
+    }
+
+
 def torchtune(sources: Sources) -> Adapters:
     names = ("get_rewards_ppo", "masked_mean", "masked_var", "whiten", "estimate_advantages")
     of = sources.cut("torchtune/rlhf/rewards.py", *names, **TORCH)
@@ -908,7 +936,7 @@ def brax(sources: Sources) -> Adapters:
 PROJECTS: dict[str, Callable[[Sources], Adapters]] = {
     one.__name__: one
     for one in (
-        trl, verl, openrlhf, nemo, roll, torchtune, open_instruct, trlx, deepspeed_chat, summarize, cleanrl, ikostrikov,
-        rlax, tianshou, sb3, torchrl, torchrl_vec, rsl_rl, skrl, spinningup, minimalrl, brax,
+        trl, verl, openrlhf, nemo, roll, slime, torchtune, open_instruct, trlx, deepspeed_chat, summarize, cleanrl,
+        ikostrikov, rlax, tianshou, sb3, torchrl, torchrl_vec, rsl_rl, skrl, spinningup, minimalrl, brax,
     )
 }  # fmt: skip

@@ -176,7 +176,7 @@ def test_a_function_may_take_and_give_arrays_or_lists(framework, kind):
         (["math", "--as", "gae"], "expected module:function, got 'math'"),
         (["math:sqrt"], "expected --as and an operation"),
         (["math:sqrt", "--as", "gae", "--convention", "half=3"], "gae has no convention 'half=3'"),
-        (["math:sqrt", "--as", "gae", "--not-supported", "gaps"], "no case of gae needs ['gaps']"),
+        (["math:sqrt", "--as", "gae", "--not-supported", "gap"], "no case of any operation needs ['gap']"),
         (["math:sqrt", "--as", "gae", "--framework", "jax"], "expected framework to be one of torch, numpy, list"),
         (["math:sqrt", "--as", "gae", "--dtype", "half"], "expected dtype to be float32 or float64"),
         (["--case", "gae-99"], "gae has no case 'gae-99'"),
@@ -208,3 +208,26 @@ def test_the_command_prints_a_report_and_its_exit_code(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "rewards_to_go 1.0.0 · rewards_to_go · agrees" in shown and "· differs" in shown
     assert main([]) == main(["--as", "gae"]) == main(["--case", "gae-end-01"]) == 0
+
+
+def test_a_list_of_what_is_not_supported_may_serve_every_operation():
+    assert check(four.compute_gae, "gae", not_supported=["gaps"]).left_out == {}
+
+
+def test_a_flag_that_is_not_used_is_named():
+    report = check(lambda values, mask, shift_mean: one.masked_whiten(values, mask, True), "masked_whiten")
+    assert "shift_mean_ignored" in [found.cause for found in report.differences]
+
+
+def test_what_float32_rounds_is_said_and_nothing_is_advised():
+    def k3(log_probs, ref_log_probs, estimator):
+        r = log_probs.float() - ref_log_probs.float()
+        return {"k1": r, "k2": r**2 / 2, "k3": (-r).exp() - 1 + r}[estimator]
+
+    (found,) = check(k3, "kl").differences
+    assert "float32 inside?" in str(found) and not found.declared_by
+
+
+def test_tools_come_last():
+    report = check(lambda rewards, values, mask, gamma, lam: (rewards, values), "gae_response")
+    assert [one.is_of_tools for one in report.differences] == sorted(one.is_of_tools for one in report.differences)
