@@ -1,7 +1,7 @@
 """What an answer depends on, and must or must not: true of the code whatever else is wrong with it.
 
-An argument is changed, and both answers are asked again. Four questions: does it change nothing, does what is masked
-enter, do the rows meet, and does the answer go the wrong way?
+An argument is changed, and both answers are asked again: does it change nothing, does what is masked enter, is the
+answer 0 there, and do the rows meet?
 """
 
 import itertools
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..catalog.lessons import region_text
-from ..execution.messages import Call, Outcome, copy_plain, leaves
+from ..execution.messages import Call, Outcome, copy_plain
 from ..oracle.reference import shared_reference
 from ..report.compare import Rules, alike, close
 from .code import words_of
@@ -78,8 +78,6 @@ def facts(failing: Call, part: Part | None, wrong: Sequence[Call], good: Sequenc
     if not padding and direct and direct[0].is_shown:
         yield from itertools.islice(_rows(direct[0]), 1)
     yield from itertools.islice(_zeros(seen, part), 1)
-    yield from _opposite(seen)
-    yield from _directions(seen)
 
 
 def _telling(wrong: Sequence[Call]) -> list[Call]:
@@ -226,49 +224,3 @@ def _others(asked: Call, name: str) -> list[Any]:
     if is_float(value) and value.dim():
         return [value * 1.3 + 0.37, value * 0.6 - 0.81, -value, value.flip(-1), value * 8.0]
     return [torch.ones_like(value)] if is_flags(value) else []
-
-
-# Which way it goes
-
-
-def _opposite(seen: Sequence[_Question]) -> Iterator[Sign]:
-    """The negative of the right answer to the question shown, where all others have the other sign as well."""
-    told = 0
-    for one in seen:
-        due, got = (_numbers(outcome) for outcome in (one.right, one.mine))
-        if due.shape != got.shape or (one.is_shown and not bool(close(due, -got, ROUGH).all())):
-            return
-        products = (due * got)[due.isfinite() & got.isfinite()]
-        if bool((products > 0).any()):
-            return
-        told += bool((products < 0).any())
-    if told >= MUST:
-        yield Sign(Shows.OPPOSITE)
-
-
-def _directions(seen: Sequence[_Question]) -> Iterator[Sign]:
-    """Options that move every number the other way than they must."""
-    for name in dict.fromkeys(name for one in seen for name in one.asked.arguments):
-        signs = [pair for one in seen for pair in _signs(one, name)]
-        if len(signs) >= MUST and len({*signs}) == 1 and sum(signs[0]) == 0:
-            yield Sign(Shows.MUST_RISE if signs[0][0] > 0 else Shows.MUST_FALL, (name,))
-
-
-def _signs(seen: _Question, name: str) -> list[tuple[int, int]]:
-    """Which way the numbers of both answers go with a larger option, where both go."""
-    value = seen.asked.arguments.get(name)
-    answers = seen.changed(**{name: 1.1 * value + 1e-3}) if type(value) is float else None
-    if not answers:
-        return []
-    due, got = (_way(*pair) for pair in zip((seen.right, seen.mine), answers, strict=True))
-    return [(a, b) for a, b in zip(due, got, strict=True) if a and b] if len(due) == len(got) else []
-
-
-def _way(before: Outcome, after: Outcome) -> list[int]:
-    old, new = map(_numbers, (before, after))
-    return [] if old.shape != new.shape else torch.where(close(old, new, ROUGH), 0, (new - old).sign()).int().tolist()
-
-
-def _numbers(outcome: Outcome) -> Tensor:
-    found = (torch.as_tensor(one) for _, one in leaves(outcome.value) if is_float(one) or type(one) is float)
-    return torch.cat([torch.zeros(0), *(one.double().flatten() for one in found)])

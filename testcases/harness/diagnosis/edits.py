@@ -229,13 +229,24 @@ def _brackets(node: ast.AST) -> Iterator[ast.AST]:
 
 def _moved(node: ast.AST) -> Iterator[ast.AST]:
     """`[n - 1 : -1]` for `[n:]`, and the reverse: a slice one step too far on, or back."""
-    if not isinstance(node, ast.Slice) or node.step:
+    if not isinstance(node, ast.Slice) or node.step or node.lower is None:
         return
-    one, lower, upper = ast.Constant(1), node.lower, node.upper
-    if upper is None and lower is not None:
-        yield changed(node, lower=ast.BinOp(lower, ast.Sub(), one), upper=ast.UnaryOp(ast.USub(), one))
-    elif lower is not None and upper is not None and ast.unparse(upper) == "-1":
-        yield changed(node, lower=ast.BinOp(lower, ast.Add(), one), upper=None)
+    end = 0 if node.upper is None else _constant(node.upper)
+    if end is not None and end <= 0:
+        yield _slice(ast.BinOp(node.lower, ast.Sub(), ast.Constant(1)), end - 1)
+        if end < 0:
+            yield _slice(ast.BinOp(node.lower, ast.Add(), ast.Constant(1)), end + 1)
+
+
+def _constant(node: ast.AST) -> int | None:
+    try:
+        return int(ast.literal_eval(node))
+    except (ValueError, TypeError):
+        return None
+
+
+def _slice(lower: ast.expr, end: int) -> ast.Slice:
+    return ast.Slice(lower, ast.UnaryOp(ast.USub(), ast.Constant(-end)) if end else None)
 
 
 METHODS = ("detach", "exp", "log", "mean", "bool")

@@ -101,12 +101,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         "a name is read on a way through the code on which it was never set",
         "set it before the loop or the `if`",
     ),
-    (r"FileExistsError", "it may be there already, from the last time", "allow it with `exist_ok=True`, or replace it"),
-    (
-        r"FileNotFoundError: \[Errno|Parent directory .* does not exist",
-        "the folder, or one above it, isn't there yet",
-        "make it first with `mkdir(parents=True, exist_ok=True)`",
-    ),
     (
         r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
         "a call passes more arguments by position than the function takes",
@@ -131,22 +125,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         r"selected index k out of range",
         "`topk` was asked for more entries than there are",
         "ask for at most the size of that dimension",
-    ),
-    (
-        r"division by zero|float division",
-        "something is divided by a count that may be 0 here",
-        "handle that case first",
-    ),
-    (r"maximum recursion depth", "the function calls itself without end", "perhaps a helper was meant"),
-    (
-        r"missing \d+ required (positional|keyword-only) argument",
-        "a call leaves out an argument that has no default",
-        "compare it with the signature",
-    ),
-    (
-        r"unexpected keyword argument",
-        "a call names an argument that the function doesn't have",
-        "compare it with the signature",
     ),
     (
         r"[Ii]nference tensors? ",

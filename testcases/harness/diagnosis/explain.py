@@ -1,19 +1,20 @@
 """Why an answer is wrong: the layers in order, each asked only where those before it found nothing.
 
 First the exercise that this one calls, if the fault is there, and what an exception says. Then a mistake that gives all
-that is wrong; an edit of the student's own code with which every test passes; a mistake that gives most, or parts, or
-two of them. Then what the answer shows by itself, and what it depends on. Else nothing: silence is better than a guess.
+that is wrong; an edit of the student's own code with which every test passes; a mistake that gives most, or two of
+them. Then what the answer shows by itself, a mistake that gives some of it, and what it depends on. Else nothing:
+silence is better than a guess.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from ..catalog.lessons import lesson as read_lesson
 from ..execution.executor import Executor, InProcess
@@ -28,11 +29,10 @@ from .depends import facts
 from .exceptions import cause_of_error, names_in
 from .invariants import broken
 from .mistakes import Bench, bench_of
-from .neighbors import discrete, like, unlike
 from .own_code import OwnCode, repaired
-from .parts import Answers, On, Share, agree, fits, is_evidence, is_fraction, parts_of, reaches
-from .signs import sign_of
-from .values import Cause, Diagnosis, Invariant, Kind, Mistake, Named, Part, Repair, Seen, Sign, Twice
+from .parts import Answers, On, agree, is_evidence, parts_of
+from .signs import digits_lost, has_16_bits, sign_of
+from .values import Cause, Diagnosis, Invariant, Mistake, Named, Part, Repair, Seen, Sign, Twice
 
 FirstFailure = Callable[[Executor, str, str], CheckFailed | None]
 """Runs the tests of an exercise, or of a whole lesson where none is named, and gives the first that fails."""
@@ -43,8 +43,8 @@ MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
 """So many calls of Python or C may each search lead to, as often as one question leads to fewer."""
-LEAST_CALLS, MOST_PAIRS = 150, 120
-QUARTER, MOST_RIGHT = 4, 3
+LEAST_CALLS, MOST_PAIRS, FEW = 150, 120, 10
+MOST_RIGHT = 3
 
 
 @contextmanager
@@ -64,6 +64,7 @@ class Explanation:
         self._failed: dict[tuple[str, str], list[Seen]] = {}
         self._found: dict[tuple[str, str], list[tuple[Cause, ...]]] = {}
         self._searches: Counter[tuple[str, str]] = Counter()
+        self._costs: dict[tuple[str, str, str | None], int] = {}
 
     def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
         """Why this answer is wrong.
@@ -120,41 +121,35 @@ class Explanation:
         if self._searches[key] > MAX_SEARCHES:
             return ()
         bench, cost = bench_of(*key), self._cost(asked)
-        candidates = [one for one in self._nearest(*key, cost) if self._gives(bench, one, seen, part)]
+        candidates = self._candidates(bench, seen, part, cost)
+        if lost := self._of_16_bits(seen):
+            candidates = [one for one in candidates if not self._is_of_more(bench, one)]
         for one in candidates:
             if self._is_whole(bench, (one,), seen):
                 return (Named((one,)),)
-        sign, repair = self._sign(seen), None
+        sign, repair = lost or self._sign(seen), None
         with left_out():
             repair = self._repaired(seen, cost)
         if repair and repair.is_all:
             return (sign, repair) if sign else (repair,)
         answers = self._answers(*key)
-        near = self._most(bench, candidates, answers)
-        if near and near.share == 1:
-            return (Named((near.mistake,)),)
-        parts = self._parts(seen, part, leads=not near)
-        if parts and parts[1] and (parts[2] or not near):
-            return parts[0]
+        if CALLS // cost < FEW:
+            return (sign,) if sign else ()
+        near, share = self._nearest_to(bench, candidates, answers, On.MOST)
+        if near and share == 1:
+            return (Named((near,)),)
         if pair := self._pair(seen, cost):
-            if near and near.mistake in pair:
-                return (Named((near.mistake,)),)
-            return (Named(pair),)
+            return (Named((near,) if near in pair else pair),)
         if near:
-            return (Named((near.mistake,), is_all=False),)
-        if parts and parts[2]:
-            return parts[0]
-        if sign:
-            return (sign,)
-        if mine.error:
-            return parts[0] if parts else ()
-        if nearby := self._nearby(asked, part, cost):
-            return (Named(nearby, is_all=False),)
+            return (Named((near,), is_all=False),)
+        if sign or mine.error:
+            return (sign,) if sign else ()
+        some, _ = self._nearest_to(bench, candidates, answers, On.SOME)
+        if some:
+            return (Named((some,), is_all=False),)
         with left_out():
             if found := next(facts(asked, part, *self._wrong_and_good(*key), self._both), None):
                 return (found,)
-        if parts:
-            return parts[0]
         return (repair,) if repair else ()
 
     def _in_a_hunt(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
@@ -162,15 +157,13 @@ class Explanation:
         asked, right, mine = seen
         key = asked.lesson, asked.exercise
         bench = bench_of(*key)
-        named = [
-            one for one in self._nearest(*key, self._cost(asked)) if one.wrong and self._gives(bench, one, seen, part)
-        ]
+        named = [one for one in self._candidates(bench, seen, part, self._cost(asked)) if one.wrong]
         for one in named if not same_outcome(right, mine) else ():
             if self._is_whole(bench, (one,), seen):
                 return (Named((one,)),)
-        near = self._most(bench, named, self._answers(*key))
+        near, _ = self._nearest_to(bench, named, self._answers(*key), On.MOST)
         if near:
-            return (Named((near.mistake,)),)
+            return (Named((near,)),)
         with left_out():
             if mine.error and (sign := cause_of_error(mine.error, asked, self._names(*key))):
                 return (sign,)
@@ -190,8 +183,11 @@ class Explanation:
         asked, right, mine = seen
         lesson = asked.lesson
         for other in read_lesson(lesson).exercises:
-            is_used = other != asked.exercise and other in self._reference.used_by(lesson, asked.exercise)
-            if not is_used or self._is_right(lesson, other):
+            if (
+                other == asked.exercise
+                or not self._uses(lesson, asked.exercise, other)
+                or self._is_right(lesson, other)
+            ):
                 continue
             if isinstance(self._subject, InProcess):
                 try:
@@ -210,6 +206,11 @@ class Explanation:
             return replace(found, inside=found.inside or other, twice=None)
         return None
 
+    def _uses(self, lesson: str, exercise: str, other: str) -> bool:
+        """Whether the reference or the student calls another exercise."""
+        is_called = re.search(rf"\b{re.escape(other)}\(", function_in(self._text(lesson, exercise), exercise))
+        return bool(is_called) or other in self._reference.used_by(lesson, exercise)
+
     @kept
     def _with_right(self, lesson: str, other: str) -> InProcess:
         assert isinstance(self._subject, InProcess)
@@ -223,6 +224,16 @@ class Explanation:
         return self.diagnose(asked, mine)
 
     # What the mistakes answer
+
+    def _candidates(self, bench: Bench, seen: Seen, part: Part | None, cost: int) -> list[Mistake]:
+        """Those that give this answer. A question that costs much is asked of those that give all examples."""
+        every, answers = self._sorted(bench.lesson, bench.exercise), self._answers(bench.lesson, bench.exercise)
+        most = CALLS // cost
+        if most < FEW:
+            alike = (agree(functools.partial(_of_example, bench, one), answers, On.ALL) for one in every)
+            every = [one for one, is_alike in zip(every, alike, strict=True) if is_alike and answers.wrong_ones]
+            most = 2
+        return [one for one in every[:most] if self._gives(bench, one, seen, part)]
 
     def _gives(self, bench: Bench, mistake: Mistake, seen: Seen, part: Part | None) -> bool:
         """Whether it gives the answer, or its values where these are wrong: gradients are lost elsewhere as well."""
@@ -246,55 +257,29 @@ class Explanation:
         earlier = self._failed.get((bench.lesson, bench.exercise), ())
         if not all(same_outcome(mine, bench.ask(asked, *mistakes)) for asked, _, mine in earlier):
             return False
-        return agree(mistakes[0], lambda i: bench.ask_example(i, *mistakes), answers, On.ALL) is not None
+        return agree(lambda i: bench.ask_example(i, *mistakes), answers, On.ALL) == 1
 
-    def _most(self, bench: Bench, candidates: Sequence[Mistake], answers: Answers) -> Share | None:
-        shares = [agree(one, functools.partial(_of_example, bench, one), answers, On.MOST) for one in candidates]
-        return max(filter(None, shares), key=lambda one: one.share, default=None)
-
-    def _parts(self, seen: Seen, part: Part | None, leads: bool) -> tuple[tuple[Named, ...], bool, bool] | None:
-        """The mistakes that give parts of what is wrong, first those of this answer; whether that is all, and whether
-        any is of this answer.
-
-        One that gives none of this answer has to be in a fourth of the others: in fewer, it may agree by chance. With
-        `leads`, one that explains nearly all the others and has this one wrong too is of this answer as well: the
-        student's other steps hide its very number, as a mask at the end may.
-        """
-        asked, right, mine = seen
-        bench, answers = bench_of(asked.lesson, asked.exercise), self._answers(asked.lesson, asked.exercise)
-        chosen = self._chosen(asked.lesson, asked.exercise)
-        most = len({i for i, _ in answers.wrong})
-        here, others = list[Mistake](), list[Mistake]()
-        for one in chosen:
-            theirs, count = bench.ask(asked, one.mistake), len({i for i, _ in one.explained})
-            given = fits(right, mine, theirs, part)
-            if given is None:
-                continue
-            if given or (leads and QUARTER * count >= 3 * most and reaches(right, theirs, part)):
-                here.append(one.mistake)
-            elif QUARTER * count >= most:
-                others.append(one.mistake)
-        if not here and not others:
-            return None
-        explained = set().union(*(one.explained for one in chosen))
-        told = here or others
-        is_all = explained == answers.wrong and len(chosen) == len(told)
-        # What the first leaves may have other reasons, unless the second explains all of it.
-        return (Named(tuple(told if is_all else told[:1]), is_all=is_all and len(told) > 1),), is_all, bool(here)
+    def _of_16_bits(self, seen: Seen) -> Sign | None:
+        """That 16 bits are too few: numbers so rough agree by chance, so that no mistake in anything else is named."""
+        with left_out():
+            if not seen[2].error and has_16_bits(seen[0]):
+                return digits_lost(*seen, self._both)
+        return None
 
     @kept
-    def _chosen(self, lesson: str, exercise: str) -> list[Share]:
-        """The mistakes that give some of the subject's wrong parts, and none of the right ones otherwise."""
-        answers, bench = self._answers(lesson, exercise), bench_of(lesson, exercise)
-        # Where nothing is right, nothing speaks against any of them.
-        if not (answers.wrong and answers.has_good):
-            return []
-        cost = max((self._cost(asked) for asked in bench.examples), default=1)
-        shares = (
-            agree(one, functools.partial(_of_example, bench, one), answers, On.PARTS)
-            for one in self._nearest(lesson, exercise, cost)
-        )
-        return answers.chosen([*filter(None, shares)], lambda one: self._distance(lesson, exercise, one))
+    def _is_of_more(self, bench: Bench, mistake: Mistake) -> bool:
+        """Whether it is wrong in longer numbers as well."""
+        right = self._reference.right_answers_to(bench.lesson, bench.exercise)
+        wide = [i for i, asked in enumerate(bench.examples) if not has_16_bits(asked)]
+        return not all(same_outcome(right[i], bench.ask_example(i, mistake)) for i in wide)
+
+    def _nearest_to(
+        self, bench: Bench, candidates: Sequence[Mistake], answers: Answers, on: On
+    ) -> tuple[Mistake | None, float]:
+        """The one that gives most of the answers, and their share."""
+        shares = [(one, agree(functools.partial(_of_example, bench, one), answers, on)) for one in candidates]
+        best = max(shares, key=lambda one: one[1], default=(None, 0.0))
+        return best if best[1] else (None, 0.0)
 
     def _pair(self, seen: Seen, cost: int) -> tuple[Mistake, ...]:
         """Two mistakes that together give every answer."""
@@ -318,78 +303,25 @@ class Explanation:
         each = [one for one in bench.mistakes if one.change and bench.exists(one)]
         # One that is wrong where the student is right is rarely undone by another.
         for i in answers.right_ones[:MOST_RIGHT]:
-            each = [one for one in each if not answers.is_contradicted(i, parts_of(bench.ask_example(i, one)))]
+            right = answers.seen[i][1]
+            each = [one for one in each if same_outcome(right, bench.ask_example(i, one))]
         both = {one: bench.words(one) for one in each}
         pairs = [pair for pair in itertools.combinations(each, 2) if pair[0].wrong or pair[1].wrong]
         return sorted(pairs, key=lambda pair: distance(words, both[pair[0]] + both[pair[1]]))
 
-    def _nearest(self, lesson: str, exercise: str, cost: int) -> list[Mistake]:
-        """The mistakes, as many as may be asked: the named ones first, each kind in the order of its words."""
+    @kept
+    def _sorted(self, lesson: str, exercise: str) -> list[Mistake]:
+        """The mistakes, the named ones first, each kind in the order of its words."""
         bench = bench_of(lesson, exercise)
-        every = sorted(
+        return sorted(
             (one for one in bench.mistakes if bench.exists(one)),
             key=lambda one: (one.wrong is None, self._distance(lesson, exercise, one)),
         )
-        return every[: max(10, CALLS // cost)]
 
     def _distance(self, lesson: str, exercise: str, mistake: Mistake) -> int:
         if mistake.change is None:
             return 0
         return distance(self._words(lesson, exercise), bench_of(lesson, exercise).words(mistake))
-
-    def _nearby(self, asked: Call, shown: Part | None, cost: int) -> tuple[Mistake, ...]:
-        """What gives the wrong part of this answer that is shown, and of the answers to questions like it, where the
-        student's other mistakes may not show. Two only where no single one does.
-
-        The questions differ in masks, flags and ids, too; where they can't, nothing is said.
-        """
-        bench = bench_of(asked.lesson, asked.exercise)
-        told = self._told_nearby(asked, shown)
-        if not told:
-            return ()
-
-        def gives(*mistakes: Mistake) -> bool:
-            return all(alike(mine, parts_of(bench.ask(one, *mistakes)).get(part)) for one, part, mine in told)
-
-        singles = [one for one in self._nearest(asked.lesson, asked.exercise, cost * len(told)) if gives(one)]
-        if singles:
-            named = [one for one in singles if one.wrong] or singles
-            first = self._distance(asked.lesson, asked.exercise, named[0])
-            nearest = [one for one in named if self._distance(asked.lesson, asked.exercise, one) == first]
-            return (nearest[0],) if len(nearest) == 1 else ()
-        pairs = [pair for pair in self._pairs(asked.lesson, asked.exercise, cost * QUARTER) if gives(*pair)]
-        if len(pairs) == 1:
-            return pairs[0]
-        common = [one for one in pairs[0] if all(one in pair for pair in pairs)] if pairs else []
-        return tuple(common[:1])
-
-    def _told_nearby(self, asked: Call, shown: Part | None) -> list[tuple[Call, Part, Any]]:
-        """Questions like this one, the part that is looked at, and what the student has in it."""
-        right, mine = map(parts_of, self._both(asked))
-        among = (part for part in right if part.kind is not Kind.EFFECT and (shown is None or shown.holds(part)))
-        part = next((part for part in among if part in mine and not alike(right[part], mine[part])), None)
-        if part is None or not is_fraction(mine[part]):
-            return []
-        told = [(asked, part, mine[part])]
-
-        def is_told(other: Call) -> bool:
-            due, got = map(parts_of, self._both(other))
-            if part not in due or part not in got:
-                return False
-            told.append((other, part, got[part]))
-            return is_evidence(Outcome(due[part]), Outcome(got[part])) and not alike(got[part], mine[part])
-
-        if not all(map(is_told, [*like(asked)])):
-            return []
-        for other in unlike(asked):
-            is_told(other)
-        for others in discrete(asked).values():
-            before = len(told)
-            for other in others:
-                is_told(other)
-            if others and len(told) == before:
-                return []
-        return told
 
     # What the student's code shows
 
@@ -418,8 +350,7 @@ class Explanation:
         asked = seen[0]
         with left_out():
             wrong, _ = self._wrong_and_good(asked.lesson, asked.exercise)
-            code = function_in(self._text(asked.lesson, asked.exercise), asked.exercise)
-            return None if seen[2].error else sign_of(seen, wrong, self._both, code)
+            return None if seen[2].error else sign_of(seen, wrong, self._both)
         return None
 
     def _text(self, lesson: str, exercise: str) -> str:
@@ -472,9 +403,12 @@ class Explanation:
 
     def _cost(self, asked: Call) -> int:
         """In calls that the right answer takes: the same on each machine."""
-        with calls_made() as calls:
-            InProcess.run(self._reference.executor, asked)  # Never what is remembered: that runs nothing.
-        return max(LEAST_CALLS, calls.total())
+        key = asked.lesson, asked.exercise, asked.scenario
+        if key not in self._costs:
+            with calls_made() as calls:
+                InProcess.run(self._reference.executor, asked)  # Never what is remembered: that runs nothing.
+            self._costs[key] = max(LEAST_CALLS, calls.total())
+        return self._costs[key]
 
 
 def _of_example(bench: Bench, mistake: Mistake, index: int) -> Outcome:

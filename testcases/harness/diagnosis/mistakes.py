@@ -44,6 +44,14 @@ class Bench:
         self._right = self._function.__code__
         self._kept: dict[tuple[Any, str], Outcome] = {}
         self.region = region_text(lesson, exercise)
+        lines, place = region_of(lesson, exercise)
+        node = definitions_in("\n".join(lines), exercise)[-1]
+        self._around = (
+            lines[node.lineno - 1 : place.first],
+            lines[place.first].partition("#")[0],
+            lines[place.last + 1 : node.end_lineno],
+        )
+        """The lines before the region, its indent, and those behind it."""
         self.examples = examples(lesson, exercise)
 
     @property
@@ -119,10 +127,8 @@ class Bench:
         return None
 
     def _compiled(self, region: str) -> CodeType:
-        lines, place = region_of(self.lesson, self.exercise)
-        node = definitions_in("\n".join(lines), self.exercise)[-1]
-        inside = textwrap.indent(textwrap.dedent(region), lines[place.first].partition("#")[0]).splitlines()
-        text = [*lines[node.lineno - 1 : place.first], *inside, *lines[place.last + 1 : node.end_lineno]]
+        before, indent, after = self._around
+        text = [*before, textwrap.indent(textwrap.dedent(region), indent), *after]
         holder = ["class Holder:"] if "." in self.exercise else []
         return code_in("\n".join([*holder, *text]), self._function.__name__)
 

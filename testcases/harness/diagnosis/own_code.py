@@ -29,7 +29,6 @@ MOST_EDITS, MOST_FIRST, MOST_SECOND, MOST_PASSED, MOST_ENDLESS = 200, 4, 30, 3, 
 """Edits that are tried, those after which a second is, of how many, the runs of all tests, and those without an end."""
 MOST_WRONG, MOST_RIGHT = 6, 12
 """Examples that are asked."""
-SHOWN = 60
 UNSAFE = {"os", "shutil", "rmtree", "unlink", "rename", "replace_file", "open", "save", "save_pretrained"}
 """A function that touches files is not edited: nobody knows which files an edit of it would touch."""
 
@@ -209,6 +208,7 @@ class _Search:
         return all(same_outcome(one[1], self.own.answer(code, one)) for one in self.good)
 
     def twice(self, tree: ast.FunctionDef) -> Repair | None:
+        written = text_of(tree.body).replace("`", "'")
         for _, _, first in self.better[:MOST_FIRST]:
             step = step_of(first)
             with _edited(first):
@@ -216,6 +216,8 @@ class _Search:
                     if number == min(MOST_SECOND, self.most // MOST_FIRST) or self.own.is_tired:
                         break
                     other = step_of(second)
+                    if other.old not in written:
+                        continue  # An edit of the first edit: the student has no such code.
                     with _edited(second):
                         if self.is_repair(number):
                             return Repair((step, other))
@@ -274,5 +276,4 @@ def text_of(node: Any) -> str:
 
 
 def _shown(node: Any) -> str:
-    text = text_of(node).partition("\n")[0].replace("`", "'")
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."
+    return text_of(node).partition("\n")[0].replace("`", "'")

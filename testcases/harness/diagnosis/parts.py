@@ -1,10 +1,8 @@
-"""The parts of answers, and how far a mistake agrees with a student in them."""
+"""The parts of answers, what share of them is right, and how far a mistake agrees with a student."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any
 
@@ -12,19 +10,14 @@ import torch
 from torch import Tensor
 
 from ..execution.messages import Outcome, fields_of, leaves, tensors_in
-from ..report.compare import EXACT, Rules, alike, close, same_outcome, same_slope
-from .values import Kind, Mistake, Part, Seen
+from ..report.compare import EXACT, Rules, alike, close, same_outcome
+from .values import Kind, Part, Seen
 
-Atom = tuple[int, Part]
-"""The number of a question, and a part of its answer."""
 RAISED, TOUCHED = Part(Kind.EFFECT, "no exception"), Part(Kind.EFFECT, "what the call leaves changed")
-WHOLE = Part(Kind.VALUE, "")
-NEAR, NEAR_FLAGS = 0.75, 0.9
-"""The share of the values that has to be given; of flags and counts there are few, so chance gives many of them."""
-LEAST = 2
-"""So many flags, words or counts have to agree; of other numbers one is enough."""
-FAR = 5
-"""Who is wrong otherwise in so many parts, and alike in none, is not asked any further."""
+MOST, MOST_FLAGS, SOME, LEAST = 0.75, 0.9, 1 / 3, 2
+"""The shares of the values that have to be given, and how many; of flags and counts there are few, so chance gives many
+of them."""
+LOOSE = Rules(1e-6, 1e-6, equal_nan=True)
 
 
 def parts_of(outcome: Outcome) -> dict[Part, Any]:
@@ -32,7 +25,7 @@ def parts_of(outcome: Outcome) -> dict[Part, Any]:
     if outcome.error:
         return {RAISED: outcome.error.type_name}
     value, names = fields_of(outcome.value)
-    named = value if isinstance(value, dict) else dict(zip(names, value, strict=True)) if names else {WHOLE.name: value}
+    named = value if isinstance(value, dict) else dict(zip(names, value, strict=True)) if names else {"": value}
     found = {Part(Kind.VALUE, name): part for name, part in named.items()}
     found |= {Part(Kind.SLOPE, name): slope for name, slope in outcome.gradients.items()}
     return found | {TOUCHED: (*outcome.changed, *outcome.left_behind)}
@@ -113,193 +106,54 @@ class On(Enum):
     """In every answer, gradients and all that a call did included."""
     MOST = auto()
     """In three quarters of the values that either of the two has wrong."""
-    PARTS = auto()
-    """In parts of what is wrong; it has to be right wherever the student is."""
+    SOME = auto()
+    """In a third of them; but it has to be right in every number that the student has right."""
 
 
-@dataclass(frozen=True)
-class Share:
-    """How far a mistake agrees."""
-
-    mistake: Mistake
-    explained: frozenset[Atom] = frozenset()
-    others: int = 0
-    """Parts that are wrong in both, each in its own way."""
-    share: float = 1.0
-    """Of the values that either has wrong."""
-
-    @property
-    def precision(self) -> float:
-        return len(self.explained) / max(1, len(self.explained) + self.others)
-
-
-@dataclass
 class Answers:
     """A student's answers to some questions, beside the right ones."""
 
-    seen: Sequence[Seen]
-    wrong: set[Atom] = field(default_factory=set)
-    good: set[Atom] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.due = [parts_of(right) for _, right, _ in self.seen]
-        self.got = [parts_of(mine) for _, _, mine in self.seen]
-        self.is_right = [same_outcome(right, mine) for _, right, mine in self.seen]
-        self._tells: set[Atom] = set()
-        """Agreement in these is no chance; of flags, words and counts there are few."""
-        self._empty: set[Atom] = set()
-        """Numbers that are 0, NaN or infinite, which many mistakes give."""
-        for i, (due, got) in enumerate(zip(self.due, self.got, strict=True)):
-            # Of a call that raises, its parts are not known.
-            for part in due if RAISED in due or RAISED not in got else ():
-                is_right = part in got and same_slope(due[part], got[part])
-                (self.good if is_right else self.wrong).add((i, part))
-                if not is_right and part in got and is_fraction(got[part]):
-                    if is_evidence(Outcome(due[part]), Outcome(got[part])):
-                        self._tells.add((i, part))
-                    elif not part.is_slope and [*map(_path, leaves(due[part]))] == [*map(_path, leaves(got[part]))]:
-                        self._empty.add((i, part))
-        good = Counter(i for i, _ in self.good)
-        self.wrong_ones = sorted((i for i, right in enumerate(self.is_right) if not right), key=lambda i: (-good[i], i))
-        """The questions that are answered wrongly; first those of which parts are right, which tell most."""
-        self.right_ones = [i for i, right in enumerate(self.is_right) if right]
-
-    @property
-    def has_good(self) -> bool:
-        """Whether any number is right."""
-        return any(part != TOUCHED for _, part in self.good)
-
-    def is_contradicted(self, i: int, theirs: dict[Part, Any]) -> bool:
-        """Whether such an answer is wrong where this one is right."""
-        due = self.due[i]
-        if RAISED in theirs and RAISED not in due:
-            return RAISED not in self.got[i]
-        good = [part for part in due if (i, part) in self.good]
-        return not all(part in theirs and same_slope(due[part], theirs[part]) for part in good)
-
-    def same(self, i: int, part: Part, theirs: dict[Part, Any]) -> bool:
-        mine = self.got[i]
-        return (part in mine) == (part in theirs) and (part not in mine or alike(mine[part], theirs[part]))
-
-    def tells(self, explained: Iterable[Atom], least: int) -> bool:
-        """Whether agreement in these is more than chance."""
-        explained = set(explained)
-        return bool(explained & self._tells) or len(explained - self._empty) >= least
-
-    def chosen(self, shares: Sequence[Share], distance: Callable[[Mistake], int], most: int = 2) -> list[Share]:
-        """Those that explain most, the second of them what the first leaves; none where two explain the same equally
-        well, and nothing in the code tells which it is."""
-        found, left = list[Share](), set(self.wrong)
-        while left and len(found) < most:
-            ranks = [(len(one.explained & left), one.precision, -distance(one.mistake)) for one in shares]
-            best = shares[ranks.index(max(ranks))] if shares else None
-            new = best.explained & left if best else frozenset[Atom]()
-            if best is None or not self.tells(new, min(LEAST, len(left))) or ranks.count(max(ranks)) > 1:
-                break
-            found.append(best)
-            left -= best.explained
-        return found
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        self.seen = seen
+        is_right = [same_outcome(right, mine) for _, right, mine in seen]
+        self.wrong_ones = [i for i, right in enumerate(is_right) if not right]
+        self.right_ones = [i for i, right in enumerate(is_right) if right]
+        self.has_fractions = any(is_fraction(mine.value) for _, _, mine in seen)
 
 
-def _path(leaf: tuple[str, Any]) -> str:
-    return leaf[0]
-
-
-def agree(mistake: Mistake, ask: Callable[[int], Outcome], answers: Answers, on: On) -> Share | None:
-    """How far a mistake gives a student's answers; None where that is not enough. `ask` gives what it answers to a
-    question, by its number."""
+def agree(ask: Callable[[int], Outcome], answers: Answers, on: On) -> float:
+    """The share of a student's answers that a mistake gives; 0 where that is not enough. `ask` gives what it answers to
+    a question, by its number."""
+    every = (*answers.wrong_ones, *answers.right_ones)
     if on is On.ALL:
-        same = (same_outcome(answers.seen[i][2], ask(i)) for i in (*answers.wrong_ones, *answers.right_ones))
-        return Share(mistake, frozenset(answers.wrong)) if all(same) else None
-    if on is On.MOST:
-        return _most(mistake, ask, answers)
-    return _parts(mistake, ask, answers)
-
-
-def _most(mistake: Mistake, ask: Callable[[int], Outcome], answers: Answers) -> Share | None:
-    """Many changes raise an error of one type: it makes none of them near."""
+        return float(all(same_outcome(answers.seen[i][2], ask(i)) for i in every))
     if all(mine.error for _, _, mine in answers.seen):
-        return None
+        return 0.0  # Many changes raise an error of one type: it makes none of them near.
     off = [not same_outcome(right, mine, values_only=True) for _, right, mine in answers.seen]
-    near = NEAR if any(is_fraction(mine.value) for _, _, mine in answers.seen) else NEAR_FLAGS
+    least = SOME if on is On.SOME else MOST if answers.has_fractions else MOST_FLAGS
     agreed, differ, left = 0, 0, sum(off)
-    for i in (*answers.wrong_ones, *answers.right_ones):
+    for i in every:
         _, right, mine = answers.seen[i]
         theirs = ask(i)
+        if on is On.SOME and is_contradicted(right, mine, theirs):
+            return 0.0
         if off[i] or not same_outcome(theirs, right, values_only=True):
-            same = same_outcome(mine, theirs, values_only=True)
+            same = same_outcome(mine, theirs, values_only=True) and (on is On.MOST or is_evidence(right, mine))
             agreed, differ = agreed + same, differ + (not same)
         left -= off[i]
-        if agreed + left < near * (agreed + left + differ):
-            return None  # It is far, whatever comes.
-    return Share(mistake, share=agreed / (agreed + differ)) if agreed else None
+        if agreed + left < least * (agreed + left + differ):
+            return 0.0  # It is far, whatever comes.
+    return agreed / (agreed + differ) if agreed >= (1 if on is On.MOST else LEAST) else 0.0
 
 
-def _parts(mistake: Mistake, ask: Callable[[int], Outcome], answers: Answers) -> Share | None:
-    explained, others = set[Atom](), 0
-    # Most that are wrong in a part that is right are so where nothing else is wrong.
-    if any(answers.is_contradicted(i, parts_of(ask(i))) for i in answers.right_ones):
-        return None
-    for i in answers.wrong_ones:
-        if others >= FAR and not explained:
-            return None
-        theirs, due = parts_of(ask(i)), answers.due[i]
-        if answers.is_contradicted(i, theirs):
-            return None
-        if RAISED in theirs and RAISED not in due:
-            continue
-        # Where the number is wrong in another way, its gradient is too, whatever else is lost on the way.
-        lead = next(iter(due))
-        of_lead = (i, lead) in answers.wrong and not answers.same(i, lead, theirs)
-        for part in due:
-            if (part in theirs and same_slope(due[part], theirs[part])) or (of_lead and part.is_slope):
-                continue
-            if (i, part) in answers.wrong:
-                same = answers.same(i, part, theirs)
-                others += not same
-                if same:
-                    explained.add((i, part))
-    # Without names for its parts, an answer is given in some questions by chance; so is a gradient.
-    counts = [Counter(part for _, part in atoms) for atoms in (explained, answers.wrong)]
-    has_fractions = any(is_fraction(mine.value) for _, _, mine in answers.seen)
-    least_share = {WHOLE: 0.5 if has_fractions else NEAR_FLAGS}
-    few = {
-        part
-        for part, count in counts[0].items()
-        if (part == WHOLE or part.is_slope) and count < least_share.get(part, 0.5) * counts[1][part]
-    }
-    explained = {atom for atom in explained if atom[1] not in few}
-    # What is given otherwise speaks against flags, of which there are few.
-    least = max(others + 1, min(LEAST, len(answers.wrong)))
-    if not explained or not answers.tells(explained, least):
-        return None
-    return Share(mistake, frozenset(explained), others)
-
-
-def fits(right: Outcome, mine: Outcome, theirs: Outcome, shown: Part | None = None) -> bool | None:
-    """Whether a wrong answer gives a part of this one that is wrong, of those that are `shown`; None where it is wrong
-    in a part that is right.
-    """
-    due, got, given = map(parts_of, (right, mine, theirs))
-    if any(RAISED in one for one in (due, got, given)):
-        raised = RAISED in due, RAISED in got, RAISED in given
-        return {(True, False, False): True, (False, False, True): None, (True, True, False): None}.get(raised, False)
-    is_wrong = {part: part not in got or not same_slope(due[part], got[part]) for part in due}
-    if any(not is_wrong[part] and not same_slope(due[part], given.get(part)) for part in due):
-        return None
-    among = [part for part in due if shown is None or shown.holds(part)] or list(due)
-
-    def is_given(part: Part) -> bool:
-        if part == TOUCHED:  # Each of several things is changed by a mistake of its own.
-            return bool(new := {*given[part]} - {*due[part]}) and new <= {*got[part]}
-        return alike(got[part], given.get(part))
-
-    return any(is_wrong[part] and part in got and is_given(part) for part in among)
-
-
-def reaches(right: Outcome, theirs: Outcome, shown: Part | None = None) -> bool:
-    """Whether a wrong answer has a value wrong that is shown, in whatever way: a mistake of the student's elsewhere may
-    have changed its number. Of a gradient nobody can say so."""
-    due, given = parts_of(right), parts_of(theirs)
-    among = [part for part in due if not part.is_slope and (shown is None or shown.holds(part))]
-    return any(not same_slope(due[part], given.get(part)) for part in among)
+def is_contradicted(right: Outcome, mine: Outcome, theirs: Outcome) -> bool:
+    """Whether an answer is wrong in a number that the student has right."""
+    if mine.error or theirs.error:
+        return bool(theirs.error) and not mine.error
+    due, got, given = ([*tensors_in(one.value)] for one in (right, mine, theirs))
+    if [one.shape for one in due] == [one.shape for one in got] == [one.shape for one in given]:
+        tensors = zip(due, got, given, strict=True)
+        if any(bool((close(a, b, LOOSE) & ~close(a, c, LOOSE)).any()) for a, b, c in tensors):
+            return True
+    floats = zip(floats_of(right.value, mine.value), floats_of(right.value, theirs.value), strict=False)
+    return any(alike(*mine) and not alike(*theirs) for mine, theirs in floats)

@@ -40,11 +40,6 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "an operation that ends in `_`, a `+=`, or an assignment to a part does it; `.float()`, `.long()` and `.to()` "
         "give the same tensor where there's nothing to convert",
     ),
-    Shows.GRADIENTS_LEFT: (
-        "gradients are left behind in {bare}",
-        "clear them after the step, and after a step that is skipped",
-    ),
-    Shows.NOT_PUT_BACK: ("your code changes something of the caller's and doesn't put it back: {bare}", ""),
     Shows.UNDUE: ("a gradient flows into {names}, which should be plain data here", "detach it"),
     Shows.CUT_OFF: (
         "the gradient into {names} is cut off on its way",
@@ -62,22 +57,14 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "the NaN of a real token has vanished, and it should show in the answer",
         "nan_to_num, nansum, a comparison (False for NaN) and Python's min and max hide it",
     ),
+    Shows.OTHER_DTYPE: ("the answer has the dtype {0}, and it should be {1}", "convert where the numbers are made"),
     Shows.SIX_DIGITS: (
         "your answer agrees to six digits only, so something in it is computed in float32 or is a bit too large",
         "look for a small number that is added, and for a tensor that is made in another dtype",
     ),
-    Shows.DEFAULT_DTYPE: (
-        "a new tensor has torch's default dtype, float32, and the answer should keep the precision of the arguments",
-        "pass `dtype=` to zeros, empty, tensor or arange",
-    ),
-    Shows.OTHER_DTYPE: ("the answer has the dtype {0}, and it should be {1}", "convert where the numbers are made"),
-    Shows.CUT_DOWN: (
-        "`.float()` or torch.float32 cuts float64 down, and the answer should keep the precision of its arguments",
-        "leave out the conversion",
-    ),
     Shows.DIGITS_LOST: (
-        "it's right in float64 but not in float32, because nearly equal numbers are subtracted and digits are lost",
-        "use expm1, log1p or logsumexp",
+        "it's right in float64 but not in {0}, because digits are lost on the way",
+        "convert 16 bits to float32 before you compute; use expm1, log1p or logsumexp where equal numbers cancel",
     ),
     Shows.OVERFLOWS: (
         "exp of a large number is infinite (above 88 in float32)",
@@ -91,23 +78,9 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "your code answers as if `{0}` were {1:g}, whatever it is",
         "look for a number that is written out",
     ),
-    Shows.WRITTEN_DEFAULT: ("your code answers as if the default of `{0}` were {1:g}", "compare the signature"),
-    Shows.DIVIDED: ("something is divided by `{0}`, which is 0 here", ""),
-    Shows.FALSY: (
-        "`{0}` = 0 is handled as if it were not given",
-        "`if {0}:` and `{0} or ...` take 0 for no value; compare with None",
-    ),
-    Shows.APART: ("`{0}` = {1:g} is handled apart, and it shouldn't be", ""),
-    Shows.NOT_EXPECTED: ("your code doesn't expect `{0}` = {1:g}", ""),
-    Shows.EMPTY: ("your code doesn't expect an empty `{0}`, which may be", ""),
     Shows.EXACTLY_0: (
         "numbers of `{0}` that are exactly 0 are handled apart, and they may be ordinary ones",
         "look for `!= 0`, `> 0`, `>= 0`, and for `.bool()` of numbers",
-    ),
-    Shows.EQUAL: ("equal numbers of `{0}` are taken for one and the same", "go by their places, not by their values"),
-    Shows.COUNTED: (
-        "something is counted in a dtype that ends too early",
-        "uint8 ends at 255; bfloat16 holds no 257, and float16 no 2,049",
     ),
     Shows.A_NUMBER: (
         "this is a Python number, and no gradient passes through one",
@@ -118,20 +91,6 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "only the real tokens come back, one after another",
         "put each back in its place with masked_scatter or where",
     ),
-    Shows.SIZE_1_LEFT: ("a dimension of size 1 is left", "`squeeze` it, or reduce without `keepdim`"),
-    Shows.EVERY_INDEX: ("`x[..., index]` takes every index at every place", "`gather` takes to each place its own"),
-    Shows.LEFT_AT_END: (
-        "a dimension is left at the end",
-        "sum over it, average over it, or pick from it with `gather`",
-    ),
-    Shows.REDUCED: ("one dimension too many is reduced", "pass `dim=`"),
-    Shows.NONE_AT_ALL: ("there is no {0} at all, so a slice must be empty", "print the bounds of the slice"),
-    Shows.ONE_OF_MANY: ("there is one {0}, and {1} are due", "look for a sum, or for an index that picks one"),
-    Shows.AS_MANY_AS: ("there are as many {0}s as `{1}` has, so a slice seems to be missing", ""),
-    Shows.ONE_TOO_MANY: ("there is one {0} too many, so a slice or a loop is off by one", ""),
-    Shows.ONE_TOO_FEW: ("there is one {0} too few, so a slice or a loop is off by one", ""),
-    Shows.OTHER_KEY: ("the answer has a key `{0}`, and it should be `{1}`", ""),
-    Shows.NO_KEY: ("the answer has no `{0}`", ""),
     Shows.UNUSED: ("`{0}` changes nothing in your answer", "look for the place where it should enter"),
     Shows.PADDING_ENTERS: (
         "padding enters, because what stands where `{0}` is False changes your answer",
@@ -141,15 +100,6 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
     Shows.ROWS_MEET: (
         "the rows run into each other, because other numbers in row {0} change row {1} of your answer as well",
         "look for a sum, a mean or a maximum without `dim=`",
-    ),
-    Shows.OPPOSITE: ("your answer has the opposite sign everywhere", "look for a minus that is missing"),
-    Shows.MUST_RISE: (
-        "with a larger `{0}` your answer falls, and it should rise",
-        "look for a sign or a quotient that is the wrong way round",
-    ),
-    Shows.MUST_FALL: (
-        "with a larger `{0}` your answer rises, and it should fall",
-        "look for a sign or a quotient that is the wrong way round",
     ),
     Shows.RAISED: ("{0}", "{1}"),
     Shows.NOT_IMPORTED: ("your file doesn't import `{0}`", "write `{1}` at its top"),
@@ -175,25 +125,29 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
 def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
     """What a failing test says: the idea, in two sentences at most."""
     lines = [_of_twice(diagnosis.twice)] if diagnosis.twice else []
-    place = f"in `{diagnosis.inside}`, which `{exercise}` calls, " if diagnosis.inside else ""
     signs = [one for one in diagnosis.causes if isinstance(one, Sign)]
     step = next((one.steps[0] for one in diagnosis.causes if isinstance(one, Repair)), None)
-    if diagnosis.inside and not diagnosis.causes:
-        return [*lines, f"`{diagnosis.inside}`, which `{exercise}` calls, isn't right yet. Fix it first."]
+    more = ""
+    if diagnosis.inside:
+        last = "." if diagnosis.causes else ". Fix it first."
+        lines.append(f"{HEAD} `{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}")
+        more = "There:"
     for cause in diagnosis.causes:
         if isinstance(cause, Repair) and signs:
             continue
-        ideas = [*_ideas(cause)]
         several = isinstance(cause, Named | Repair) and not cause.is_all
-        for idea in ideas:
-            head = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
-            lines.append(f"{'And:' if len(lines) > bool(diagnosis.twice) else head} {place}{idea.rstrip('.')}.")
+        head = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
+        for idea in _ideas(cause):
+            lines.append(f"{more or head} {idea.rstrip('.')}.")
+            more = "And:"
         if isinstance(cause, Sign) and step:
             lines[-1] += f" See line {step.line}."
     return lines
 
 
 HEAD = "Likely cause:"
+SHOWN = 44
+"""Characters of a student's code that a sentence shows."""
 KEPT = f"{HEAD} {SENTENCES[Shows.KEPT][0]}."
 
 
@@ -239,9 +193,9 @@ def _remedies(cause: Cause) -> list[str]:
         return [_of_sign(cause)[1]]
     if isinstance(cause, Repair):
         return [
-            f"in line {one.line}, write `{one.new}` instead of `{one.old}`"
+            f"in line {one.line}, write `{_short(one.new)}` instead of `{_short(one.old)}`"
             if one.new
-            else f"leave out `{one.old}` in line {one.line}"
+            else f"leave out `{_short(one.old)}` in line {one.line}"
             for one in cause.steps
         ]
     return []
@@ -268,14 +222,15 @@ def _of_sign(sign: Sign) -> tuple[str, str]:
 
 
 def _of_repair(repair: Repair) -> str:
-    first, *more = repair.steps
-    if not repair.is_all:
-        return f"line {first.line}, `{first.old}`, isn't right yet{_wrong_words(first)}"
-    if more:
-        places = " and ".join(f"line {one.line}, `{one.old}`" for one in repair.steps)
-        return f"two places aren't right yet, {places}. With a change in each, every test passes"
-    place = f"line {first.line}, `{first.old}`, isn't right yet{_wrong_words(first)}"
-    return f"{place}. With one change there, every test passes"
+    places = [f"line {one.line}, `{_short(one.old)}`" for one in repair.steps]
+    if len(places) > 1:
+        return f"two places aren't right yet, {' and '.join(places)}. With a change in each, every test passes"
+    place = f"{places[0]}, isn't right yet{_wrong_words(repair.steps[0])}"
+    return f"{place}. With one change there, every test passes" if repair.is_all else place
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."
 
 
 def _wrong_words(step: Step) -> str:
