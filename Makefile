@@ -161,8 +161,24 @@ bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 an
 	@echo "make bench: the trainer beside TRL's; about four minutes on two idle cores"
 	@$(BIN)/python -m testcases.benchmarks.trainer
 
-gpu: $(READY) $(BENCH_READY) ## What one GPU does: the demo of preset gpt2, and TRL 1.12.0 at real sizes; again: goes on
-	@$(BIN)/python -m testcases.benchmarks.gpu
+# Of an interpreter that somebody names all packages are used as they are, its torch for the card first of all.
+GPU_VENV := .venv-gpu
+WHEELS ?=
+MINUTES ?= 9
+$(GPU_VENV)/.ready:
+	@$(CHECK_PYTHON); $(PYTHON) -m venv --clear $(GPU_VENV)
+	@$(PYTHON) -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
+	  > "$$($(GPU_VENV)/bin/python -c 'import site; print(site.getsitepackages()[0])')/outer.pth"
+	@lacking=$$($(GPU_VENV)/bin/python -m testcases.benchmarks.lacking); \
+	  test -z "$$lacking" || $(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --no-input $$lacking
+	@test -z '$(WHEELS)' || $(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --no-index \
+	  --find-links '$(WHEELS)' trl==1.12.0 || echo "note: expected TRL 1.12.0 and what it needs in $(WHEELS): ours alone"
+	@touch $@
+
+GPU_NEEDS := $(if $(filter command,$(firstword $(origin PYTHON))),$(GPU_VENV)/.ready,$(READY) $(BENCH_READY))
+
+gpu: $(GPU_NEEDS) ## What one GPU does: TRL 1.12.0 and ours at real sizes, the demo of preset gpt2; again: goes on [PYTHON= WHEELS= MINUTES=9]
+	@$(dir $(firstword $(GPU_NEEDS)))bin/python -m testcases.benchmarks.gpu --minutes '$(MINUTES)'
 
 lint: $(READY) ## Style (ruff), spelling (codespell), imports (import-linter) and types (mypy)
 	@echo "make lint: ruff, codespell, import-linter, then mypy; half a minute the first time"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from testcases.benchmarks import gpu, memory, run_bare, run_ours, trainer
+from testcases.benchmarks import gpu, lacking, memory, run_bare, run_ours, trainer
 from testcases.benchmarks.relay import Child
 from testcases.benchmarks.workload import Workload
 
@@ -115,7 +115,7 @@ def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, cap
     def measured(work, pairs, updates):
         done.append(work.name)
         if len(done) == 2:
-            raise KeyboardInterrupt
+            raise gpu.TimeIsUp
         return {"ours": {"tokens_per_second": 1000.0, "memory_mib": {"gpu": 512.0}}}
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -125,10 +125,27 @@ def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, cap
     monkeypatch.setattr(gpu, "FILE", tmp_path / "gpu.json")
     monkeypatch.setattr(gpu, "measure", measured)
     monkeypatch.setattr(gpu, "demo", lambda: done.append("demo") or {"seconds": 9, "peak_gpu_mib": 1024})
-    with pytest.raises(KeyboardInterrupt):
-        gpu.main([])
+    assert gpu.main([]) == 0 and "9 minutes are over" in capsys.readouterr().out
     assert gpu.main([]) == 0
-    assert done == ["demo", "12x768", "12x768", "24x1280", "24x896"] and "1,024 MiB" in capsys.readouterr().out
+    assert done == ["12x768", "24x1280", "24x1280", "24x896", "demo"] and "1,024 MiB" in capsys.readouterr().out
+    assert (tmp_path / "gpu.png").is_file()
+
+
+def test_the_gpu_command_measures_our_trainer_and_says_what_does_not_fit(monkeypatch):
+    monkeypatch.setattr(gpu, "trl_python", lambda: None)
+    found = gpu.measure(SMALL, pairs=1, updates=1)
+    assert found["PPO by Hand"]["tokens_per_second"] > 0 and "ratio" not in found
+    monkeypatch.setattr(
+        gpu, "compare", lambda *_: (_ for _ in ()).throw(RuntimeError("died:\nOutOfMemoryError: 80 GB"))
+    )
+    assert gpu.measure(SMALL, pairs=1, updates=1) == {"failed": "OutOfMemoryError: 80 GB"}
+
+
+def test_an_interpreter_is_asked_only_for_what_it_lacks(monkeypatch):
+    monkeypatch.setattr(lacking, "version", {"torch": "2.13.0+cu130", "numpy": "1.26.4"}.__getitem__)
+    monkeypatch.setattr(lacking, "PackageNotFoundError", KeyError)
+    found = lacking.lacking()
+    assert "numpy>=2.0" in found and "peft>=0.18" in found and not [one for one in found if one.startswith("torch")]
 
 
 def test_the_memory_row_keeps_to_its_pieces():

@@ -47,7 +47,9 @@ PHASES = ("generation", "scoring", "update")
 FIGURES = ("ratio", "ratio_stock", "ratio_cpu", "over_bare", "over_bare_cpu", "trl_over_bare")
 
 
-def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ...]) -> dict[str, Any]:
+def compare(
+    work: Workload, pairs: int, updates: int, contestants: tuple[str, ...], trl_python: Path | str = TRL_PYTHON
+) -> dict[str, Any]:
     """Run the contestants in turn.
 
     Args:
@@ -55,12 +57,13 @@ def compare(work: Workload, pairs: int, updates: int, contestants: tuple[str, ..
         pairs: rounds; in each, every contestant runs.
         updates: in one round, for each contestant.
         contestants: OURS, TRL, STOCK, BARE or some of them.
+        trl_python: the interpreter that has TRL.
 
     Returns:
         For each: `rounds` (mean seconds of an update in each round: wall, cpu and the phases), `median` of each of
         those, and memory in MiB before the first update and at the peak.
     """
-    children = {name: start(name, work) for name in contestants}
+    children = {name: start(name, work, trl_python) for name in contestants}
     try:
         rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
         answers = {name: child.run(updates) for name, child in children.items()}  # to warm up
@@ -87,9 +90,9 @@ def paired_ratio(result: dict[str, Any], above: str, below: str, clock: str = "w
     return median(one[clock] / other[clock] for one, other in pairs)
 
 
-def start(name: str, work: Workload) -> Child:
+def start(name: str, work: Workload, trl_python: Path | str = TRL_PYTHON) -> Child:
     """A contestant in its own process, TRL in its own environment."""
-    python = str(TRL_PYTHON) if name in (TRL, STOCK) else sys.executable
+    python = str(trl_python) if name in (TRL, STOCK) else sys.executable
     work = dataclasses.replace(work, stock=name == STOCK)
     return Child(name, [python, "-m", f"{__package__}.{name.split()[0]}", work.to_json()], work.threads)
 
