@@ -1,11 +1,10 @@
-"""What is asked of every exercise alike: that it agrees with the solution on fresh questions, keeps its defaults and
-float32, and refuses bad arguments.
+"""What is asked of every exercise alike: that it agrees with the solution on fresh questions, in float32 as well, keeps
+its defaults, and refuses bad arguments.
 
 What differs from exercise to exercise stands in a lesson's contract.py:
 
     AGREEMENT = {compute_gae: 1}                      points where they are not 2
     DEFAULTS = [compute_gae]                          whose optional arguments are left out
-    FLOAT32 = [compute_gae]                           that answer float32 with float32
     REFUSALS = {compute_gae: (EPISODE, BAD)}          a good call; by name what is bad, and what the message says
 
 An exercise of which a suite has such a test itself, `test_compute_gae_agrees_with_the_reference`, is left out here.
@@ -27,14 +26,17 @@ from testcases.harness.execution.messages import Call, tensors_in
 from testcases.harness.suite import runner
 from testcases.harness.suite.asserts import example, put
 from testcases.harness.suite.metamorphic import check_families
-from testcases.harness.suite.questions import plain
+from testcases.harness.suite.questions import hard, in_float32, plain
 from testcases.harness.suite.session import current
 
 
 def test_agrees_with_the_reference(entry: Entry) -> None:
-    for asked in current().examples(entry.lesson, entry.exercise):
+    examples = current().examples(entry.lesson, entry.exercise)
+    for asked in examples:
         put(asked).matches_reference()
     if current().thorough:
+        for asked in (in_float32(one) for one in examples if not one.scenario and not hard(one)):
+            put(asked).matches_reference()
         check_families(Exercise(entry.lesson, entry.exercise))
 
 
@@ -50,23 +52,16 @@ def test_keeps_its_defaults(entry: Entry) -> None:
             put(short).matches_reference()
 
 
-def test_keeps_float32(entry: Entry) -> None:
-    for asked in plain_examples(entry):
-        put(asked).matches_reference()
-
-
 def test_refuses_bad_arguments(target: Any, arguments: dict[str, Any], mentions: Sequence[str]) -> None:
     put(example(target, **arguments)).raises("ValueError", mentions)
 
 
-def plain_examples(entry: Entry) -> Iterator[Call]:
-    """The examples of the formula that call the exercise itself: they ask for no gradient of what is a constant."""
+def plain_examples(entry: Entry) -> Sequence[Call]:
+    """The examples of the formula that call the exercise itself."""
     direct = [asked for asked in current().examples(entry.lesson, entry.exercise) if not asked.scenario]
     if not direct:
         raise LookupError(f"{entry.exercise} has no example that calls it without a scenario")
-    for asked in plain(tuple(direct)):
-        slopes = current().reference.run(asked).gradients
-        yield replace(asked, grad_of=tuple(name for name in asked.grad_of if slopes.get(name) is not None))
+    return plain(direct)
 
 
 def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, Callable[..., None], dict[str, Any]]]:
@@ -78,7 +73,6 @@ def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, C
     points = {exercise_of(target).name: worth for target, worth in tables.get("AGREEMENT", {}).items()}
     wanted = [(Exercise(lesson, name), test_agrees_with_the_reference) for name in read_lesson(lesson).exercises]
     wanted += [(target, test_keeps_its_defaults) for target in tables.get("DEFAULTS", ())]
-    wanted += [(target, test_keeps_float32) for target in tables.get("FLOAT32", ())]
     wanted += [(target, test_refuses_bad_arguments) for target in tables.get("REFUSALS", ())]
     for target, test in wanted:
         exercise = exercise_of(target).name

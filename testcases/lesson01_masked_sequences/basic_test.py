@@ -40,7 +40,7 @@ LN2 = math.log(2)
         "certain-is-0": ([[[0.0, 1000.0]]], [[1]], 1.0, [[0.0]]),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 def test_gather_log_probs_by_hand(logits, tokens, temperature, log_probs):
     assert_equal(gather_log_probs(logits, tokens, temperature), log_probs)
 
@@ -118,7 +118,7 @@ IDS = [[0, 1, 2, 0]]
         ),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 def test_response_log_probs_by_hand(logits, input_ids, prompt_length, temperature, log_probs):
     assert_equal(response_log_probs(logits, input_ids, prompt_length, temperature), log_probs)
 
@@ -167,7 +167,7 @@ def entropy(*probabilities: float) -> float:
         "certain-by-far": ([[[0.0, 1000.0]]], 1.0, [[0.0]]),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_token_entropy_by_hand(logits, temperature, entropy):
     assert_equal(token_entropy(logits, temperature), entropy)
 
@@ -219,11 +219,12 @@ TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
         "no-padding": ([[1.0, 2.0], [4.0, 9.0]], [[True, True], [True, True]], 4.0),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 def test_masked_mean_by_hand(values, mask, mean):
     assert_equal(masked_mean(values, mask), mean)
 
 
+@pytest.mark.points(2)
 def test_masked_mean_gradient():
     # 1 / 6 for each of the six real tokens.
     answer, grads = value_and_gradients(masked_mean, [[1.0, 2.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, wrt="values")
@@ -272,12 +273,13 @@ RAGGED = [[True, True, False], [True, False, False]]
         ),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_masked_whiten_by_hand(values, mask, shift_mean, whitened):
     assert_equal(masked_whiten(values, mask, shift_mean), whitened)
 
 
 @named("shift_mean, kept", {"centred": (True, 0.0), "mean-kept": (False, 1 / 3)})
+@pytest.mark.points(2)
 def test_masked_whiten_gradient(shift_mean, kept):
     # The first whitened number, by the real values 1, 2, 3 with r = scale(1): the mean and the variance move as well.
     # r * (1 - 1/3) - r^3 * 1/2, -r/3, -r/3 + r^3 * 1/2; the kept mean adds 1/3 to each.
@@ -338,16 +340,6 @@ def test_first_true_index_of_each_row():
         "the-padding-id-is-a-token-like-others": ([[5, 0, 6, 2, 0]], [2], [[True, True, True, True, False]]),
         # the first stop token stands at no place
         "no-stop-ids": ([[5, 2, 6]], [], [[True, True, True]]),
-    },
-)
-@pytest.mark.points(4)
-def test_response_mask_by_hand(responses, stop_token_ids, mask):
-    assert_equal(response_mask(responses, tuple(stop_token_ids)), mask)
-
-
-@named(
-    "responses, stop_token_ids, mask",
-    {
         # the first stop token stands at 1, no place, 2, 0
         "keeps-rows-apart": (
             [[5, 2, 6, 7], [5, 6, 7, 8], [5, 6, 3, 2], [2, 2, 2, 2]],
@@ -358,10 +350,11 @@ def test_response_mask_by_hand(responses, stop_token_ids, mask):
                 [True, True, True, False],
                 [True, False, False, False],
             ],
-        )
+        ),
     },
 )
-def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
+@pytest.mark.points(5)
+def test_response_mask_by_hand(responses, stop_token_ids, mask):
     assert_equal(response_mask(responses, tuple(stop_token_ids)), mask)
 
 
@@ -386,26 +379,17 @@ def test_response_mask_keeps_rows_apart(responses, stop_token_ids, mask):
         "no-stop-ids": ([[5, 2, 6]], [], 9, [[5, 2, 6]]),
         # the first stop token stands at 2
         "pad-0": ([[5, 6, 2, 7]], [2], 0, [[5, 6, 2, 0]]),
-    },
-)
-@pytest.mark.points(2)
-def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
-    assert_equal(truncate_after_stop(responses, tuple(stop_token_ids), pad_token_id), truncated)
-
-
-@named(
-    "responses, stop_token_ids, pad_token_id, truncated",
-    {
         # the first stop token stands at 1, 2, 0
         "keeps-rows-apart": (
             [[5, 2, 6, 7], [5, 6, 2, 8], [3, 6, 5, 2]],
             [2, 3],
             9,
             [[5, 2, 9, 9], [5, 6, 2, 9], [3, 9, 9, 9]],
-        )
+        ),
     },
 )
-def test_truncate_after_stop_keeps_rows_apart(responses, stop_token_ids, pad_token_id, truncated):
+@pytest.mark.points(4)
+def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
     assert_equal(truncate_after_stop(responses, tuple(stop_token_ids), pad_token_id), truncated)
 
 
@@ -439,6 +423,7 @@ def test_masked_whiten_brings_mean_and_variance_to_0_and_1():
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
+@pytest.mark.points(2)
 def test_token_entropy_is_the_mean_of_minus_log_p(temperature):
     # H = -sum_v p_v log p_v, each log p_v by gather_log_probs.
     logits = normal(2, 3, 5)
@@ -449,6 +434,7 @@ def test_token_entropy_is_the_mean_of_minus_log_p(temperature):
 
 
 @pytest.mark.parametrize("vocabulary", [1, 2, 1000])
+@pytest.mark.points(2)
 def test_token_entropy_of_a_uniform_policy(vocabulary):
     logits = torch.full((1, 2, vocabulary), 3.0, dtype=torch.float64)
     answer, grads = value_and_gradients(token_entropy, logits, 0.5, wrt="logits")

@@ -44,7 +44,6 @@ AGREEMENT = {
     position_ids: 1,
 }
 DEFAULTS = [gather_log_probs, response_log_probs, token_entropy, masked_whiten]
-FLOAT32 = [gather_log_probs, masked_mean, masked_whiten]
 REFUSALS = {
     gather_log_probs: (
         TOKENS,

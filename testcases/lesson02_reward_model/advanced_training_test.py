@@ -39,12 +39,6 @@ def test_calibrate_gives_mean_0_and_standard_deviation_1(sizes):
     assert_equal(answer, weight=weight / deviation, bias=(bias - mean) / deviation)
 
 
-def test_calibrate_twice_changes_nothing():
-    # Scores -1, 0, 1 are calibrated already.
-    answer = CALIBRATE(features=[[-1.0], [0.0], [1.0]], sizes=(2, 1), weight=[[1.0]], bias=[0.0])
-    assert_equal(answer, weight=[[1.0]], bias=[0.0])
-
-
 def test_calibrate_keeps_float32():
     numbers = [torch.tensor(number) for number in ([[0.0], [1.0], [2.0]], [[2.0]], [1.0])]
     answer = CALIBRATE(features=numbers[0], sizes=(2, 1), weight=numbers[1], bias=numbers[2])

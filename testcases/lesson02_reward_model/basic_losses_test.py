@@ -40,7 +40,7 @@ WON, LOST, EVEN = math.log(4 / 3), math.log(4.0), math.log(2.0)
         "each-pair-has-its-own-margin": ([log(9), log(3)], [0.0, 0.0], [log(3), log(9)], 0.8369882167858357),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
     assert_equal(pairwise_loss(chosen, rejected, margin), loss)
 
@@ -50,6 +50,7 @@ def test_pairwise_loss_by_hand(chosen, rejected, margin, loss):
 EITHER_SLOPE = 0.3
 
 
+@pytest.mark.points(2)
 def test_pairwise_loss_gradient():
     # -(1 - sigmoid) / 2 by the chosen score, the opposite by the rejected one: the lost pair has the larger gradient.
     answer, grads = value_and_gradients(pairwise_loss, [LOG3, 0.0], [0.0, LOG3], wrt=("chosen", "rejected"))
@@ -58,6 +59,7 @@ def test_pairwise_loss_gradient():
     assert_equal(grads, chosen=[-0.75], rejected=[0.75], atol=EITHER_SLOPE)
 
 
+@pytest.mark.points(2)
 def test_pairwise_loss_gradient_with_a_margin():
     answer, grads = value_and_gradients(
         pairwise_loss, [2 * LOG3, 0.0], [0.0, 0.0], [LOG3, LOG3], wrt=("chosen", "rejected")
@@ -86,11 +88,12 @@ def test_pairwise_loss_gradient_with_a_margin():
         ),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 def test_ranking_loss_by_hand(scores, loss):
     assert_equal(ranking_loss(scores), loss)
 
 
+@pytest.mark.points(2)
 def test_ranking_loss_gradient():
     # Pairs (0, 1) and (0, 2) won by log 3: -1/4 each; the tie (1, 2): -1/2 on the better one. Over three pairs.
     answer, grads = value_and_gradients(ranking_loss, [[LOG3, 0.0, 0.0]], wrt="scores")
@@ -163,17 +166,19 @@ def test_ranking_loss_gradient():
         ),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_token_pairwise_loss_by_hand(chosen_scores, rejected_scores, chosen_ids, rejected_ids, loss):
     assert_equal(token_pairwise_loss(chosen_scores, rejected_scores, chosen_ids, rejected_ids, 9), loss)
 
 
+@pytest.mark.points(2)
 def test_token_pairwise_loss_where_the_padding_token_is_0():
     # Positions 1 and 2 here; token 9 is a word.
     scores, ids = ([[4.0, LOG3, 0.0, 50.0]], [[2.0, 0.0, LOG3, 0.0]]), ([[5, 9, 7, 0]], [[5, 7, 9, 0]])
     assert_equal(token_pairwise_loss(*scores, *ids, pad_token_id=0), (WON + LOST) / 2)
 
 
+@pytest.mark.points(2)
 def test_token_pairwise_loss_gradient():
     # Positions 1 and 2 of the first pair, 2 of the second; -1/4 where won, -3/4 where lost; each over 2 pairs.
     answer, grads = value_and_gradients(
@@ -206,6 +211,6 @@ def test_token_pairwise_loss_gradient():
         "a-little-is-enough": ([1.25, 0.0, -3.0], [1.0, -0.25, -3.25], 1.0),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_preference_accuracy_by_hand(chosen, rejected, accuracy):
     assert_equal(preference_accuracy(chosen, rejected), accuracy, dtype=torch.float32)

@@ -70,6 +70,7 @@ def test_reward_model_by_hand(input_ids, attention_mask, scores):
     assert_equal(SCORE(input_ids=input_ids, attention_mask=attention_mask, **BACKBONE), scores)
 
 
+@pytest.mark.points(2)
 def test_reward_model_gradient():
     # Rows [3, 1] and [2], score = 2 hidden + 1, hidden = e[1] + e[0] / 2 and e[0]. So by a table entry 2 for the last
     # token and 1 for the one before; by the weight the hidden states themselves, 11 + 1.5 = 12.5 and 2; by the bias 1.

@@ -34,7 +34,7 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         "scores-that-are-close-together-differ": ([[0.0], [2.0**-20], [2.0**-19]], (3,), [[2.0**20]], [-1.0]),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 def test_calibrate_by_hand(features, sizes, weight, bias):
     answer = CALIBRATE(features=features, sizes=sizes, weight=[[2.0]], bias=[1.0])
     assert_equal(answer, weight=weight, bias=bias)

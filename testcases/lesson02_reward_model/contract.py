@@ -38,7 +38,6 @@ AGREEMENT = {
     preference_accuracy: 1,
     calibrate: 1,
 }
-FLOAT32 = [pairwise_loss, token_pairwise_loss, preference_accuracy]
 REFUSALS = {
     last_token_index: (
         {},
@@ -53,7 +52,6 @@ REFUSALS = {
         {
             "a-shorter-mask": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
             "another-batch": ({"attention_mask": [[True] * 3, [True] * 3]}, ["attention_mask (2, 3)"]),
-            "a-row-of-padding": ({"attention_mask": [[False] * 3]}, ["real token"]),
         },
     ),
     pairwise_loss: (

@@ -123,7 +123,7 @@ def _of_token_pairwise_loss(draw: torch.Generator) -> list[Call]:
 
 def _of_preference_accuracy(draw: torch.Generator) -> list[Call]:
     found = []
-    for count in (9, 16, 1):
+    for count in (53, 97, 1):  # so many that a new share is seldom an old one
         chosen, rejected = normal_from(draw, count), normal_from(draw, count)
         chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
         found.append(example(preference_accuracy, chosen, rejected))

@@ -8,7 +8,6 @@ LOSS = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 2.0]], "mask": [[True, Tr
 
 AGREEMENT = {rewards_to_go: 1, leave_one_out_baseline: 1, reinforce_loss: 1}
 DEFAULTS = [rewards_to_go]
-FLOAT32 = [rewards_to_go, leave_one_out_baseline, reinforce_loss]
 REFUSALS = {
     rewards_to_go: (
         TO_GO,

@@ -87,23 +87,6 @@ def test_compute_gae_of_two_episodes_is_each_alone():
     assert_equal(answer.advantages, torch.cat([first, second], dim=1))
 
 
-@pytest.mark.parametrize("shape", [(5,), (1, 5), (4, 4), (2, 3, 5), (3, 1)], ids=str)
-def test_compute_gae_takes_any_leading_shape(shape):
-    rewards, values = normal(*shape), normal(*shape[:-1], shape[-1] + 1, seed=2)
-    dones = normal(*shape, seed=3) > 0.8
-    rows = zip(
-        rewards.flatten(0, -2) if rewards.dim() > 1 else rewards[None],
-        values.reshape(-1, values.shape[-1]),
-        dones.reshape(-1, shape[-1]),
-        strict=True,
-    )
-    expected = torch.tensor(
-        [slow_gae(r.tolist(), v.tolist(), d.tolist(), 0.9, 0.8) for r, v, d in rows], dtype=torch.float64
-    )
-    answer = compute_gae(rewards, values, dones, 0.9, 0.8)
-    assert_equal(answer.advantages, expected.reshape(shape))
-
-
 def ragged() -> tuple[Tensor, Tensor, Tensor]:
     """Rows of 6, 4, 1 and 3 real tokens among 6; the last has a gap."""
     mask = torch.tensor(
@@ -131,76 +114,6 @@ def test_compute_response_gae_lets_no_nan_into_the_gradient(part, garbage):
     rewards, values = rewards.masked_fill(~mask, garbage), values.masked_fill(~mask, garbage)
     answer, _ = value_and_gradients(compute_response_gae, rewards, values, mask, 0.9, 0.8, wrt=GRADIENTS, of=part)
     assert_equals_reference(answer)
-
-
-@pytest.mark.parametrize("extra", [1, 3])
-def test_compute_response_gae_does_not_depend_on_the_padding(extra):
-    rewards, values, mask = ragged()
-    advantages, returns = reference(compute_response_gae, rewards, values, mask, 0.9, 0.8)
-    junk = 7 * normal(4, extra, seed=5)
-    rewards, values = torch.cat([rewards, junk], dim=1), torch.cat([values, junk], dim=1)
-    mask, zeros = (
-        torch.cat([mask, torch.zeros(4, extra, dtype=torch.bool)], dim=1),
-        torch.zeros(4, extra, dtype=torch.float64),
-    )
-    assert_equal(
-        compute_response_gae(rewards, values, mask, 0.9, 0.8),
-        advantages=torch.cat([advantages, zeros], dim=1),
-        returns=torch.cat([returns, zeros], dim=1),
-    )
-
-
-NO_DONES = [False, False, False]
-# What stands after it may be NaN as well: who multiplies by a matrix of weights meets 0 * NaN there.
-NAN_UP_TO_STEP_1 = "NaN at the broken step 1 and at step 0, which sees it"
-
-
-def test_td_errors_shows_a_nan_of_a_real_step():
-    answer = td_errors([1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 0.5)
-    assert_equal(answer, [1.0, math.nan, -5.0], equal_nan=True)
-
-
-def test_gae_ends_shows_a_nan_of_a_real_step():
-    answer = gae_ends([1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 0.5)
-    assert_equal(answer.lam_0, [1.0, math.nan, -5.0], equal_nan=True)
-    assert answer.lam_1[..., :2].isnan().all(), NAN_UP_TO_STEP_1
-
-
-def test_n_step_advantages_shows_a_nan_of_a_real_step():
-    answer = n_step_advantages([1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 2, 0.5)
-    assert answer[..., :2].isnan().all(), NAN_UP_TO_STEP_1
-
-
-def test_compute_gae_shows_a_nan_of_a_real_step():
-    answer = compute_gae([1.0, math.nan, 3.0], [2.0, 4.0, 8.0, 0.0], NO_DONES, 0.5, 0.5)
-    assert answer.advantages[..., :2].isnan().all(), NAN_UP_TO_STEP_1
-    assert answer.returns[..., :2].isnan().all(), NAN_UP_TO_STEP_1
-
-
-def test_compute_response_gae_shows_a_nan_of_a_real_token():
-    mask = [[True, True, True, False]]
-    answer = compute_response_gae([[1.0, math.nan, 3.0, 9.0]], [[2.0, 4.0, 8.0, 9.0]], mask, 0.5, 0.5)
-    assert answer.advantages[..., :2].isnan().all(), NAN_UP_TO_STEP_1
-    assert answer.returns[..., :2].isnan().all(), NAN_UP_TO_STEP_1
-
-
-# A reward of 1 at each of 130 steps, nothing discounted, and a critic that expects nothing: the rewards that are left.
-LEFT = [float(130 - t) for t in range(130)]
-
-
-def test_gae_ends_counts_every_step_of_a_long_episode():
-    assert_equal(gae_ends([1.0] * 130, [0.0] * 131, [False] * 130, 1.0), lam_0=[1.0] * 130, lam_1=LEFT)
-
-
-def test_compute_gae_counts_every_step_of_a_long_episode():
-    assert_equal(compute_gae([1.0] * 130, [0.0] * 131, [False] * 130, 1.0, 1.0), advantages=LEFT, returns=LEFT)
-
-
-def test_compute_response_gae_counts_every_token_of_a_long_response():
-    # The first token is a tool's: 131 columns, 130 of them real.
-    mask = [[False, *[True] * 130]]
-    answer = compute_response_gae([[9.0, *[1.0] * 130]], [[0.0] * 131], mask, 1.0, 1.0)
-    assert_equal(answer, advantages=[[0.0, *LEFT]], returns=[[0.0, *LEFT]])
 
 
 @named("behind", {"large": 1e6, "infinite": math.inf, "nan": math.nan})
@@ -306,3 +219,67 @@ def test_compute_response_gae_is_built_on_compute_gae():
 def test_compute_response_gae_with_gaps_and_nan(rewards, values, mask, gamma, lam, advantages, returns):
     answer = compute_response_gae(rewards, values, mask, gamma, lam)
     assert_equal(answer, advantages=advantages, returns=returns)
+
+
+def test_td_errors_gradient():
+    # d/d values of the sum: -1 as the value of this step, +gamma as the value after the step before.
+    # values[2] stands behind a done: only the -1 of its own step is left.
+    answer, grads = value_and_gradients(
+        td_errors, [1.0, 1.0, 1.0], [2.0, 4.0, 8.0, 3.0], [False, True, False], 0.5, wrt=GRADIENTS
+    )
+    assert_equal(answer, [1.0, -3.0, -5.5])
+    assert_equal(grads, rewards=[1.0, 1.0, 1.0], values=[-1.0, -0.5, -1.0, 0.5])
+
+
+@named(
+    "part, rewards, values",
+    {
+        "lam-0": ("lam_0", [1.0, 1.0, 1.0], [-1.0, -0.5, -0.5, 0.5]),
+        # A reward counts for each step before it: 1, 1 + 1/2, 1 + 1/2 + 1/4. Of the values behind, the last alone.
+        "lam-1": ("lam_1", [1.0, 1.5, 1.75], [-1.0, -1.0, -1.0, 0.875]),
+    },
+)
+def test_gae_ends_gradient(part, rewards, values):
+    answer, grads = value_and_gradients(
+        gae_ends, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False] * 3, 0.5, wrt=GRADIENTS, of=part
+    )
+    assert_equal(grads, rewards=rewards, values=values)
+
+
+def test_n_step_advantages_gradient():
+    # A_2 = [r0 + r1/2 + v2/4 - v0, r1 + r2/2 + v3/4 - v1, r2 + v3/2 - v2]
+    answer, grads = value_and_gradients(
+        n_step_advantages, [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [0.0, 0.0, 0.0], 2, 0.5, wrt=GRADIENTS
+    )
+    assert_equal(grads, rewards=[1.0, 1.5, 1.5], values=[-1.0, -1.0, -0.75, 0.75])
+
+
+def test_compute_response_gae_gradient():
+    # Real tokens a, b: A_b = r_b - v_b; A_a = r_a + v_b/2 - v_a + A_b/4. Of the sum: r 1, 5/4; v -1, 1/2 - 5/4
+    answer, grads = value_and_gradients(
+        compute_response_gae,
+        [[1.0, 4.0, 7.0]],
+        [[4.0, 2.0, 9.0]],
+        [[True, True, False]],
+        0.5,
+        0.5,
+        wrt=GRADIENTS,
+        of="advantages",
+    )
+    assert_equal(grads, rewards=[[1.0, 1.25, 0.0]], values=[[-1.0, -0.75, 0.0]])
+
+
+@named(
+    "part, values",
+    {
+        # A1 = r1 + v2/2 - v1; A0 = r0 + v1/2 - v0 + A1/4. Of A0 + A1: r0 1, r1 5/4; v0 -1, v1 1/2 - 5/4, v2 5/8
+        "advantages": ("advantages", [-1.0, -0.75, 0.625]),
+        # returns = advantages + values: add 1 to each value but the bootstrap
+        "returns": ("returns", [0.0, 0.25, 0.625]),
+    },
+)
+def test_compute_gae_gradient(part, values):
+    _, grads = value_and_gradients(
+        compute_gae, [1.0, 1.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.5, wrt=GRADIENTS, of=part
+    )
+    assert_equal(grads, rewards=[1.0, 1.25], values=values)

@@ -17,7 +17,6 @@ RESPONSE = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, Tru
 
 AGREEMENT = {td_errors: 1, gae_ends: 1, n_step_advantages: 1, compute_gae: 1, compute_response_gae: 1}
 DEFAULTS = [td_errors, gae_ends, n_step_advantages, compute_gae, compute_response_gae]
-FLOAT32 = [n_step_advantages, compute_gae, compute_response_gae]
 REFUSALS = {
     td_errors: (STEPS, BAD_STEPS),
     gae_ends: (STEPS, BAD_STEPS),

@@ -36,10 +36,8 @@ from tutorial.lesson05_ppo_loss import (
 LN2 = math.log(2)
 NAN, INF = math.nan, math.inf
 LOG2 = math.log(2)
-EVERY = ("log_probs", "old_log_probs", "advantages")
 # Of rows of 3 and 1 real tokens, and of rows of one each
 THREE_AND_ONE = [[True, True, True], [True, False, False]]
-ONE_EACH = [[True, False], [False, True]]
 OLD = [[-1.0, -1.0, -1.0], [-1.0, -1.0, -1.0]]
 
 
@@ -144,7 +142,7 @@ def test_clipped_objective_comes_before_the_loss():
         "a-bound-below-0-never-binds": ([[-1 - 4 * LN2]], [[-1.0]], [[-1.0]], 1.5, 0.0625, {"log_probs": [[0.0625]]}),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(7)
 def test_compute_ppo_loss_by_hand(log_probs, old_log_probs, advantages, clip_epsilon, loss, slopes):
     answer, grads = value_and_gradients(
         compute_ppo_loss, log_probs, old_log_probs, advantages, clip_epsilon, wrt="log_probs"
@@ -162,6 +160,7 @@ def test_compute_ppo_loss_of_the_six_cases():
     assert_equal(grads, log_probs=[-0.5 / 6, -1 / 6, 0.0, 0.0, 1 / 6, 1.5 / 6])
 
 
+@pytest.mark.points(2)
 def test_compute_ppo_loss_is_a_mean_over_tokens():
     # Rows of 3 and 1 tokens. Losses -1, 0, 4 and 8: 11 / 4 = 2.75. The mean of the row means is 4.5 instead.
     log_probs, advantages = [at(1.0, 1.0, 2.0), at(2.0, 2.0, 2.0)], [[1.0, 0.0, -2.0], [-4.0, 5.0, 7.0]]
@@ -192,7 +191,7 @@ def test_compute_ppo_loss_is_a_mean_over_tokens():
         "the-interval-lies-around-the-old-value": ([[0.0]], [[-1.0]], [[1.0]], 0.25, 1.53125, {"values": [[0.0]]}),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 def test_compute_value_loss_by_hand(values, old_values, returns, clip_epsilon, loss, slopes):
     answer, grads = value_and_gradients(compute_value_loss, values, old_values, returns, clip_epsilon, wrt="values")
     assert_equal(answer, loss)
@@ -221,6 +220,7 @@ def test_compute_value_loss_is_a_mean_over_tokens():
         "no-bonus": (2.0, 4.0, 8.0, 0.5, 0.0, 4.0),
     },
 )
+@pytest.mark.points(3)
 def test_combine_losses_by_hand(policy_loss, value_loss, entropy, value_coef, entropy_coef, loss):
     scalars = [torch.tensor(number, dtype=torch.float64) for number in (policy_loss, value_loss, entropy)]
     assert_equal(combine_losses(*scalars, value_coef, entropy_coef), loss)
@@ -291,7 +291,7 @@ def test_combine_losses_gradient():
         ),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 def test_ppo_statistics_by_hand(ratios, advantages, clip_epsilon, expected):
     assert_equal(ppo_statistics(at(*ratios), [-1.0] * len(ratios), advantages, clip_epsilon), expected)
 
@@ -324,6 +324,7 @@ def test_compute_kl_penalty_loss_by_hand(ratio, advantage, beta, loss, slope):
     assert_equal(grads, log_probs=[slope])
 
 
+@pytest.mark.points(2)
 def test_compute_kl_penalty_loss_is_a_mean_over_tokens():
     # Ratios 1, 1, 2 and 1/2, advantages 1, 1, -1 and -4, beta 2: -1, -1, 4 - 2 log 2 and 1 + 2 log 2. Their sum is 3.
     log_probs, advantages = [at(1.0, 1.0, 2.0), at(0.5, 2.0, 2.0)], [[1.0, 1.0, -1.0], [-4.0, 5.0, 7.0]]
@@ -358,20 +359,14 @@ def test_update_beta_by_hand(beta, kl, target_kl, after):
 
 
 @SHAPES
+@pytest.mark.points(4)
 def test_compute_ppo_loss_takes_any_shape(shape):
     terms = policy_terms(*shape)
     assert_equal(compute_ppo_loss(*terms, 0.3), slow_ppo_loss(terms, 0.3))
 
 
-@pytest.mark.parametrize("clip_epsilon", [1e-3, 0.1, 0.9, 1.5])
-def test_compute_ppo_loss_at_narrow_and_wide_intervals(clip_epsilon):
-    terms = policy_terms(6, 7)
-    answer, _ = value_and_gradients(compute_ppo_loss, *terms, clip_epsilon, wrt="log_probs")
-    assert_equal(answer, slow_ppo_loss(terms, clip_epsilon))
-    assert_equals_reference(answer)
-
-
 @SHAPES
+@pytest.mark.points(3)
 def test_compute_value_loss_takes_any_shape(shape):
     terms = critic_terms(*shape)
     answer, _ = value_and_gradients(compute_value_loss, *terms, 0.3, wrt="values")
@@ -380,6 +375,7 @@ def test_compute_value_loss_takes_any_shape(shape):
 
 
 @SHAPES
+@pytest.mark.points(3)
 def test_ppo_statistics_take_any_shape(shape):
     terms = policy_terms(*shape)
     ratios = [math.exp(new - old) for new, old, _ in triples(terms)]
@@ -411,6 +407,7 @@ def test_ppo_statistics_approx_kl_estimates_the_kl_from_the_old_policy():
 
 
 @SHAPES
+@pytest.mark.points(4)
 def test_compute_kl_penalty_loss_takes_any_shape(shape):
     terms = policy_terms(*shape)
     losses = []
@@ -420,6 +417,7 @@ def test_compute_kl_penalty_loss_takes_any_shape(shape):
     assert_equal(compute_kl_penalty_loss(*terms, 1.7), mean(losses))
 
 
+@pytest.mark.points(2)
 def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
     # Drawn as often as the old policy says; advantages 0. The gradient by the probability's logits is that of
     # KL(old || new): new - old. By log_probs it is (ratio - 1) / 8 for each drawn token.

@@ -61,7 +61,6 @@ AGREEMENT = {
     update_beta: 1,
 }
 DEFAULTS = [clipped_objective, compute_ppo_loss, compute_value_loss, combine_losses, ppo_statistics]
-FLOAT32 = [compute_ppo_loss, compute_value_loss, combine_losses, compute_kl_penalty_loss]
 REFUSALS = {
     clipped_objective: (
         {"ratio": [1.0, 2.0], "advantages": [1.0, 2.0]},

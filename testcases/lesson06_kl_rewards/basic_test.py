@@ -107,6 +107,7 @@ def test_estimate_kl_by_hand(log_probs, ref_log_probs, estimator, kl):
         "k3-one-minus-the-inverse-ratio": ("k3", [0.5, -3.0]),
     },
 )
+@pytest.mark.points(2)
 def test_estimate_kl_gradient(estimator, slope):
     answer, grads = value_and_gradients(
         estimate_kl, [-LN2, -3 * LN2], [-2 * LN2, -LN2], estimator, wrt=("log_probs", "ref_log_probs")
@@ -125,6 +126,7 @@ def test_estimate_kl_gradient(estimator, slope):
         "k3-is-unbiased": ("k3", LN2 / 4),
     },
 )
+@pytest.mark.points(2)
 def test_estimate_kl_over_all_tokens(estimator, mean):
     probs = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
     answer = estimate_kl(probs.log(), [-2 * LN2] * 4, estimator)
@@ -197,17 +199,6 @@ def test_estimate_kl_over_all_tokens(estimator, mean):
             2.0,
             [[-0.5, 2.0, 0.0]],
         ),
-    },
-)
-@pytest.mark.points(4)
-def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
-    assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)
-
-
-# The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
-@named(
-    "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
-    {
         # The rows end at 1, 2 and 0; r = 1 everywhere but in the second row, where it is 2.
         "keeps-rows-apart": (
             [1.0, 7.0, -1.0],
@@ -217,10 +208,13 @@ def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef
             0.5,
             2.0,
             [[-0.5, 0.5, 0.0], [-1.0, -1.0, 1.0], [-1.5, 0.0, 0.0]],
-        )
+        ),
+        # the KL estimates are 1, -2, times -0; the score, within 2, on the last real token
+        "with-kl-coef-0": ([1.5], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.0, 2.0, [[0.0, 1.5]]),
     },
 )
-def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
+@pytest.mark.points(7)
+def test_compute_rewards_by_hand(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
     assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)
 
 
@@ -233,20 +227,10 @@ def test_compute_rewards_keeps_rows_apart(scores, log_probs, ref_log_probs, mask
         "k3": ("k3", [[1 - 2 * LN2, -6 + 4 * LN2 + 1]]),
     },
 )
+@pytest.mark.points(3)
 def test_compute_rewards_uses_the_estimator(estimator, rewards):
     answer = compute_rewards([1.0], [[-LN2, -3 * LN2]], [[-2 * LN2, -LN2]], [[True, True]], 2.0, 5.0, estimator)
     assert_equal(answer, rewards)
-
-
-@named(
-    "scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards",
-    {
-        # the KL estimates are 1, -2, times -0; the score, within 2, on the last real token
-        "with-kl-coef-0": ([1.5], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.0, 2.0, [[0.0, 1.5]])
-    },
-)
-def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, rewards):
-    assert_equal(compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score), rewards)
 
 
 # Tokens 2 and 3 stop, 0 is the padding; the penalty is 1.5
@@ -271,12 +255,13 @@ def test_compute_rewards_with_kl_coef_0(scores, log_probs, ref_log_probs, mask, 
         ),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_penalize_missing_stop_by_hand(responses, stop_token_ids, scores, penalized):
     assert_equal(penalize_missing_stop(scores, responses, stop_token_ids, 1.5), penalized)
 
 
 @pytest.mark.parametrize("penalty, penalized", [(0.0, 4.0), (1.0, 3.0), (10.0, -6.0)])
+@pytest.mark.points(2)
 def test_penalize_missing_stop_takes_any_penalty(penalty, penalized):
     answer = penalize_missing_stop([4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), penalty)
     assert_equal(answer, [4.0, penalized])
@@ -322,6 +307,7 @@ def test_update_by_hand(kl_coef, target_kl, horizon, seen, n_steps, coefficients
 
 @pytest.mark.parametrize("estimator", ["k1", "k3"])
 @pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.points(2)
 def test_estimate_kl_has_the_mean_kl(estimator, seed):
     logits, ref_logits = normal(3, 8, seed=seed), normal(3, 8, seed=seed + 10)
     policy, reference = logits.log_softmax(dim=-1), ref_logits.log_softmax(dim=-1)
@@ -341,6 +327,7 @@ def test_estimate_kl_has_the_mean_kl(estimator, seed):
         "k3-descends-the-reversed-kl": ("k3", 0.244174318, [0.25, 0.05, -0.1, -0.2]),
     },
 )
+@pytest.mark.points(2)
 def test_estimate_kl_as_a_loss(estimator, mean, slope):
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()
     answer, grads = value_and_gradients(

@@ -34,7 +34,6 @@ AGREEMENT = {
     AdaptiveKLController.update: 1,
 }
 DEFAULTS = [estimate_kl, compute_rewards]
-FLOAT32 = [estimate_kl, penalize_missing_stop]
 REFUSALS = {
     nonnegative_kl: (PAIR, BAD_PAIR),
     estimate_kl: (

@@ -54,7 +54,7 @@ def logs(*rows):
         "scores-may-be-negative": ([[-1.0, -1.0, -1.0, -5.0]], 0.0, True, [[0.5, 0.5, 0.5, -1.5]]),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
     assert_equal(group_advantages(scores, epsilon, divide_by_std), advantages)
 
@@ -71,7 +71,7 @@ def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
         "bad-token-above-the-interval-is-not": (0.6, 0.4, -1.0, 1.5, 1.5),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 def test_clipped_token_losses_by_hand(now, then, advantage, loss, slope):
     given = (logs([now]), logs([then]), [advantage], [[True]])
     answer, grads = value_and_gradients(clipped_token_losses, *given, wrt="log_probs")
@@ -79,6 +79,7 @@ def test_clipped_token_losses_by_hand(now, then, advantage, loss, slope):
     assert_equal(grads, log_probs=[[slope]])
 
 
+@pytest.mark.points(2)
 def test_clipped_token_losses_of_ragged_responses():
     # Both tokens of the first response share its advantage; padding is 0.
     answer, grads = value_and_gradients(
@@ -108,6 +109,7 @@ def test_clipped_token_losses_of_ragged_responses():
         "the-cap-is-for-the-ratio-alone": (0.6, 0.4, 4.0, 1.25, -5.0 * LOG_06, -5.0),
     },
 )
+@pytest.mark.points(2)
 def test_cispo_token_losses_by_hand(now, then, advantage, ratio_cap, loss, slope):
     given = (logs([now, None]), logs([then, None]), [advantage], [[True, False]], ratio_cap)
     answer, grads = value_and_gradients(cispo_token_losses, *given, wrt="log_probs")
@@ -131,7 +133,7 @@ LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, 9.0, 9.0, 9.0]], [[True] * 4, [True,
         "a-constant-below-the-longest-response": ({"denominator": "constant", "constant": 2.0}, 2.0, (0.25, 0.25)),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 def test_reduce_losses_by_hand(options, loss, slopes):
     answer, grads = value_and_gradients(reduce_losses, LOSSES, MASK, **options, wrt="losses")
     assert_equal(answer, loss)
@@ -143,7 +145,7 @@ def test_reduce_losses_by_hand(options, loss, slopes):
     "per_token, ratio, slope",
     {"the-geometric-mean-of-the-token-ratios": (True, 4.0, 2.0), "their-product": (False, 16.0, 16.0)},
 )
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 def test_sequence_ratio_by_hand(per_token, ratio, slope):
     answer, grads = value_and_gradients(
         sequence_ratio,
@@ -170,7 +172,7 @@ def test_sequence_ratio_by_hand(per_token, ratio, slope):
         "a-rarer-one-counts-less": (0.2, 0.4, 0.6, 1 - LOG_3 / 2, -LOG_3 / 2),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
     given = (logs([now, None]), logs([then, None]), logs([reference, None]), [[True, False]])
     answer, grads = value_and_gradients(kl_token_losses, *given, wrt="log_probs")
@@ -189,7 +191,7 @@ def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
         "a-cap-of-1-only-lowers": ([[0.8, 0.2]], [[0.4, 0.4]], 1.0, [[1.0, 0.5]]),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
     mask = [[True] * len(weights[0]) + [False]]
     padded = [[*trainer[0], None]], [[*sampler[0], None]]
@@ -218,7 +220,7 @@ def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
         ),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope):
     answer, grads = value_and_gradients(
         dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta, wrt=("chosen", "rejected")
@@ -229,11 +231,12 @@ def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss
 
 # Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
 @named("n, best", {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)})
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_expected_best_of_n_by_hand(n, best):
     assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0]], n), [best])
 
 
+@pytest.mark.points(2)
 def test_expected_best_of_n_keeps_prompts_apart():
     assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0], [0.0, 0.0, -6.0, 0.0]], 2), [34 / 6, 0.0])
 
@@ -251,12 +254,13 @@ def test_expected_best_of_n_keeps_prompts_apart():
         "what-never-comes-adds-nothing": ([0.5, 0.0, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_best_of_n_kl_by_hand(probabilities, n, kl):
     assert_equal(best_of_n_kl(torch.tensor(probabilities, dtype=torch.float64), n), kl)
 
 
 @pytest.mark.parametrize("scale, shift", [(7.0, 0.0), (1.0, 8.0), (0.5, -1.0)])
+@pytest.mark.points(2)
 def test_group_advantages_forget_scale_and_shift(scale, shift):
     scores = normal(3, 5)
     assert_equal(group_advantages(scale * scores + shift, 0.0), reference(group_advantages, scores, 0.0))
@@ -271,6 +275,7 @@ def test_group_advantages_of_rare_scores_are_the_largest(scores):
     )
 
 
+@pytest.mark.points(2)
 def test_reduce_losses_agree_where_all_responses_are_of_one_length():
     losses, mask = normal(3, 5), torch.ones(3, 5, dtype=torch.bool)
     expected = losses.mean()
@@ -278,6 +283,7 @@ def test_reduce_losses_agree_where_all_responses_are_of_one_length():
         assert_equal(reduce_losses(losses, mask, **options), expected)
 
 
+@pytest.mark.points(2)
 def test_kl_token_losses_on_policy_are_k3():
     log_probs, ref, mask = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, torch.ones(4, 6, dtype=torch.bool)
     assert_equal(kl_token_losses(log_probs, log_probs, ref, mask), reference(estimate_kl, log_probs, ref, "k3"))

@@ -51,17 +51,6 @@ DEFAULTS = [
     truncated_importance_weights,
     dpo_loss,
 ]
-FLOAT32 = [
-    group_advantages,
-    clipped_token_losses,
-    cispo_token_losses,
-    reduce_losses,
-    sequence_ratio,
-    kl_token_losses,
-    truncated_importance_weights,
-    dpo_loss,
-    expected_best_of_n,
-]
 REFUSALS = {
     group_advantages: (GROUP, {**FEW, "epsilon-below-0": ({"epsilon": -1e-4}, ["epsilon"])}),
     clipped_token_losses: (

@@ -8,8 +8,8 @@ from .lessons import lesson as read_lesson
 
 KINDS = {"basic": "the formula alone", "advanced": "what makes it safe, and what always holds"}
 CONTRACT = "contract_test"
-NOT_BASIC = "_agrees_with_the_reference", "_keeps_float32"
-"""The end of the names of contract_test.py's tests that ask hard questions, too, or are a matter of precision."""
+AGREEMENT = "_agrees_with_the_reference"
+"""The end of the names of contract_test.py's tests that ask hard questions, too."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Entry:
 def is_basic(test: str) -> bool:
     """Whether a test asks for the formula alone: it is in the basic suite, or asks every exercise plain questions."""
     file, _, function = test.rpartition("/")[2].partition("::")
-    return not file.startswith("advanced") and not function.endswith(NOT_BASIC)
+    return not file.startswith("advanced") and not function.endswith(AGREEMENT)
 
 
 def once_written(stub: str) -> str:
