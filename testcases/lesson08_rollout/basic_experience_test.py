@@ -33,7 +33,7 @@ FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
         "one-stored-row-twice": (([1], [1]), [0, 0], slice(0, 1), slice(0, 1)),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 def test_rows_by_hand(stored, index, prompt_columns, response_columns):
     prompt_length, stored = max(stored[0]), readable(*stored)
     expected = {}
@@ -131,6 +131,7 @@ def test_minibatches_are_shuffled_by_the_generator():
 
 
 @pytest.mark.parametrize("forget, scores", [(False, [0.0, 1.0, 2.0, 3.0, 4.0]), (True, [2.0, 3.0, 4.0])])
+@pytest.mark.points(2)
 def test_minibatches_deal_what_is_stored_now(forget, scores):
     answer = scenario("yielded_after_more", of=ExperienceBuffer.minibatches)(
         first=readable([2, 1], [3, 1]), second=readable([1, 3, 2], [2, 4, 1], first=2), forget=forget, seed=7

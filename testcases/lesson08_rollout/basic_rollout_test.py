@@ -62,7 +62,7 @@ def test_evaluate_responses_by_hand():
         ),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_evaluate_responses_makes_the_rewards(changed, rewards):
     answer = evaluated(**changed)
     assert_equal(answer["rewards"], rewards)

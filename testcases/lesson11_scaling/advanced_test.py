@@ -5,19 +5,19 @@ import math
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, scenario
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, scenario
 from tutorial.lesson11_scaling import (
     DistributedPPOTrainer,
     global_masked_whiten,
-    keep_reference_adapter,
     merge_moments,
     merge_statistics,
     plan_microbatches,
 )
 
+NAN = math.nan
+
 PLAN = scenario("plan_of", of=plan_microbatches)
 WHITENED = scenario("whitened_of", of=global_masked_whiten)
-REFUSED = scenario("refused_of", of=keep_reference_adapter)
 STEPS = scenario("steps_of", of=DistributedPPOTrainer.optimizer_step)
 
 
@@ -52,13 +52,25 @@ def test_merge_statistics_of_single_tokens_is_their_mean():
 
 
 @pytest.mark.parametrize("sizes", [(5, 3), (1, 1, 1, 9), (4, 4)])
-@pytest.mark.points(2)
 def test_merge_moments_are_those_of_all_tokens(sizes):
     # A difference of two sums of squares, near 1e13, would lose the variance.
     values = 1e6 + torch.randn(sum(sizes), generator=torch.Generator().manual_seed(sum(sizes)), dtype=torch.float64)
     parts = [torch.stack([x.new_tensor(len(x)), x.mean(), ((x - x.mean()) ** 2).sum()]) for x in values.split(sizes)]
     wanted = [float(len(values)), values.mean().item(), ((values - values.mean()) ** 2).sum().item()]
     assert_equal(merge_moments(torch.stack(parts)), wanted, atol=1e-6)
+
+
+@named(
+    "moments, merged",
+    {
+        # 1, 3 (mean 2, squares 2) and 6 (mean 6): all three have mean 10/3; 49/9 + 1/9 + 64/9 = 38/3
+        "an-empty-part-has-none": ([[2.0, 2.0, 2.0], [0.0, NAN, NAN], [1.0, 6.0, 0.0]], [3.0, 10 / 3, 38 / 3]),
+        "nan-of-a-part-with-tokens": ([[1.0, NAN, 0.0], [2.0, 3.0, 4.0]], [3.0, NAN, NAN]),
+        "nan-of-its-squares-alone": ([[1.0, 6.0, 0.0], [2.0, 3.0, NAN]], [3.0, 4.0, NAN]),
+    },
+)
+def test_merge_moments_shows_a_nan(moments, merged):
+    assert_equal(merge_moments(moments), merged, equal_nan=True)
 
 
 @pytest.mark.parametrize("shift_mean", [True, False])

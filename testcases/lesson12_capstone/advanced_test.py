@@ -26,14 +26,12 @@ FITTED = scenario("fitted_of", of=train_sft)
 TUNED = scenario("tuned_of", of=train_policy)
 
 
-@pytest.mark.points(2)
 def test_train_sft_agrees_with_the_reference():
     for answer in examples_of(train_sft):
         assert_leaves_global_random_alone(answer)
         assert_equals_reference(answer, atol=CLIPPED)
 
 
-@pytest.mark.points(2)
 def test_train_policy_agrees_with_the_reference():
     for answer in examples_of(train_policy):
         assert_equals_reference(answer, rtol=1e-5, atol=1e-5)
@@ -44,7 +42,6 @@ def ragged() -> tuple[Tensor, Tensor, Tensor]:
     return normal(3, 5, 6), torch.randint(6, (3, 5), generator=torch.Generator().manual_seed(2)), mask
 
 
-@pytest.mark.points(2)
 def test_sft_loss_is_the_mean_over_tokens():
     logits, input_ids, mask = ragged()
     losses = [
