@@ -180,10 +180,10 @@ class RightPositionIds(Right, of="position_ids"):
 
 class PublishedGatherLogProbs(Published, of="gather_log_probs"):
     trl = instead("""
-        logp = torch.nn.functional.log_softmax(logits / temperature, dim=-1)
+        logp = torch.nn.functional.log_softmax(logits.float() / temperature, dim=-1)
         return torch.gather(logp, 2, tokens.unsqueeze(2)).squeeze(-1)
     """)
-    """TRL and DeepSpeed-Chat, logprobs_from_logits and gather_log_probs"""
+    """TRL and DeepSpeed-Chat, logprobs_from_logits and gather_log_probs; always in float32, as transformers casts"""
 
 
 class PublishedResponseLogProbs(Published, of="response_log_probs"):

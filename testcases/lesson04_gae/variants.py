@@ -26,7 +26,7 @@ class RightTdErrors(Right, of="td_errors"):
 
 
 class PublishedTdErrors(Published, of="td_errors"):
-    cleanrl = instead("return rewards + gamma * values[..., 1:] * (1.0 - dones.to(values.dtype)) - values[..., :-1]")
+    cleanrl = instead("return rewards + gamma * values[..., 1:] * (1.0 - dones.float()) - values[..., :-1]")
     """CleanRL, ppo.py: delta = rewards[t] + gamma * nextvalues * nextnonterminal - values[t]"""
 
 
@@ -123,7 +123,7 @@ class PublishedComputeGae(Published, of="compute_gae"):
         advantages = torch.zeros_like(rewards)
         lastgaelam = 0.0
         for t in reversed(range(rewards.shape[-1])):
-            nextnonterminal = 1.0 - dones[..., t].to(values.dtype)
+            nextnonterminal = 1.0 - dones[..., t].float()
             delta = rewards[..., t] + gamma * values[..., t + 1] * nextnonterminal - values[..., t]
             advantages[..., t] = lastgaelam = delta + gamma * lam * nextnonterminal * lastgaelam
         return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
@@ -133,7 +133,7 @@ class PublishedComputeGae(Published, of="compute_gae"):
         lastgaelam = 0
         advantages_reversed = []
         length = rewards.size()[-1]
-        alive = 1 - dones.to(values.dtype)
+        alive = 1 - dones.float()
         for t in reversed(range(length)):
             nextvalues = values[..., t + 1] * alive[..., t]
             delta = rewards[..., t] + gamma * nextvalues - values[..., t]

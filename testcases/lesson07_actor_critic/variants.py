@@ -1,6 +1,6 @@
 """Other right ways to write lesson 7, and those of published code."""
 
-from testcases.harness.oracle.mutations import Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 from .mistakes import BEFORE, KEPT, KEPT_AT_THE_END, OWN_LOGITS
 
@@ -144,3 +144,22 @@ class RightReferenceMode(Right, of="reference_mode"):
                 parameter.requires_grad_(flag)
     """)
     """without context managers: what was switched is switched back"""
+
+
+class PublishedValues(Published, of="ValueModel.forward"):
+    openrlhf = instead("""
+        places = attention_mask.long().cumsum(-1) - 1
+        places = places.masked_fill(attention_mask == 0, 1)
+        states = self.backbone(input_ids, attention_mask=attention_mask, position_ids=places, use_cache=False)
+        return self.head(states.last_hidden_state).squeeze(-1)
+    """)
+    """OpenRLHF, its critic: position 1 on padding, where no value means anything"""
+
+
+class PublishedFreeze(Published, of="freeze"):
+    trl = instead("""
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+        return model.eval()
+    """)
+    """TRL, create_reference_model, without its copy"""

@@ -1,6 +1,6 @@
 """Other right ways to write lesson 9, and those of published code."""
 
-from testcases.harness.oracle.mutations import Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 
 class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
@@ -310,3 +310,32 @@ class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):
             generators[name].set_state(state["generators"][name])
     """)
     """names and shapes are compared before anything is copied"""
+
+
+class PublishedComputeLoss(Published, of="PPOTrainer.compute_loss"):
+    trl = instead("""
+        config, mask = self.config, batch.mask
+
+        def masked(numbers):
+            return (numbers * mask).sum() / mask.sum()
+
+        outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
+        logits, values = outputs.logits / config.temperature, outputs.values
+        log_probs = logits.log_softmax(dim=-1).gather(2, batch.responses.unsqueeze(2)).squeeze(2)
+        ratio = torch.exp(log_probs - batch.log_probs)
+        clipped = torch.clamp(ratio, 1 - config.clip_epsilon, 1 + config.clip_epsilon)
+        policy_loss = masked(torch.max(-batch.advantages * ratio, -batch.advantages * clipped))
+        width = config.value_clip_epsilon
+        near = torch.clamp(values, batch.values - width, batch.values + width)
+        value_loss = 0.5 * masked(torch.max((values - batch.returns) ** 2, (near - batch.returns) ** 2))
+        entropy = masked(torch.logsumexp(logits, -1) - (logits.softmax(-1) * logits).sum(-1))
+        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        return loss, {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": entropy.item(),
+            **ppo_statistics(log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, mask),
+            **value_statistics(values, batch.values, batch.returns, width, mask),
+        }
+    """)
+    """TRL, ppo_trainer.py, the loss of a minibatch with its masked_mean, all in one place"""

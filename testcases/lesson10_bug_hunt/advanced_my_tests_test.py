@@ -10,21 +10,21 @@ from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 from .grading import grade
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 def test_test_compute_gae_agrees_with_the_reference():
     grade(of_gae, draw=1)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 def test_test_compute_ppo_loss_agrees_with_the_reference():
     grade(of_ppo_loss, draw=1)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 def test_test_compute_rewards_agrees_with_the_reference():
     grade(of_rewards, draw=1)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(6)
 def test_test_response_mask_agrees_with_the_reference():
     grade(of_mask, draw=1)

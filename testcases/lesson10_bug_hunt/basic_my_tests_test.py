@@ -10,21 +10,21 @@ from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 from .grading import grade
 
 
-@pytest.mark.points(20)
+@pytest.mark.points(16)
 def test_test_compute_gae_accepts_the_right_and_refuses_the_wrong():
     grade(of_gae)
 
 
-@pytest.mark.points(20)
+@pytest.mark.points(16)
 def test_test_compute_ppo_loss_accepts_the_right_and_refuses_the_wrong():
     grade(of_ppo_loss)
 
 
-@pytest.mark.points(20)
+@pytest.mark.points(16)
 def test_test_compute_rewards_accepts_the_right_and_refuses_the_wrong():
     grade(of_rewards)
 
 
-@pytest.mark.points(20)
+@pytest.mark.points(16)
 def test_test_response_mask_accepts_the_right_and_refuses_the_wrong():
     grade(of_mask)

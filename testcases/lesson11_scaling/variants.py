@@ -1,6 +1,6 @@
 """Other right ways to write lesson 11, and those of published code."""
 
-from testcases.harness.oracle.mutations import Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 
 class RightPlanMicrobatches(Right, of="plan_microbatches"):
@@ -164,3 +164,16 @@ class RightOptimizerStep(Right, of="DistributedPPOTrainer.optimizer_step"):
         "self.optimizer.step() => self.optimizer.step(closure=None)",
     )
     """what zero_grad does"""
+
+
+class PublishedMergeMoments(Published, of="merge_moments"):
+    stable_baselines3 = instead("""
+        count, mean, squares = moments[0]
+        for batch_count, batch_mean, batch_squares in moments[1:]:
+            total, apart = count + batch_count, batch_mean - mean
+            squares = squares + batch_squares + apart**2 * count * batch_count / total
+            mean = mean + apart * batch_count / total
+            count = total
+        return torch.stack([count, mean, squares])
+    """)
+    """Stable-Baselines3, RunningMeanStd.update_from_moments: one part after the other"""

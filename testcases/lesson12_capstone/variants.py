@@ -1,6 +1,6 @@
 """Other right ways to write lesson 12, and those of published code."""
 
-from testcases.harness.oracle.mutations import Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 from .mistakes import IN_PARTS
 
@@ -89,3 +89,12 @@ class RightTrainPolicy(Right, of="train_policy"):
         "PPOResult(trainer.policy, trainer) => PPOResult(policy=model.policy, trainer=trainer)",
     )
     """the reward model is frozen by the stage itself, and the callback wrapped"""
+
+
+class PublishedSFTLoss(Published, of="sft_loss"):
+    transformers = instead("""
+        labels = input_ids.masked_fill(~loss_mask, -100)[:, 1:]
+        scores = logits.float()[:, :-1]
+        return torch.nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), ignore_index=-100)
+    """)
+    """transformers, ForCausalLMLoss: labels of -100 are not learned, and logits are cast to float32"""
