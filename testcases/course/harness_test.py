@@ -27,7 +27,7 @@ from testcases.harness.execution.side_effects import GlobalState
 from testcases.harness.oracle.mutations import wrong_answers
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference, nan_in
-from testcases.harness.report.failures import CheckFailed, Waiting
+from testcases.harness.report.failures import CheckFailed, Kept, Waiting
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
 from testcases.harness.suite.asserts import assert_equal, example, named, put, scenario, value_and_gradients
@@ -171,6 +171,15 @@ def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     assert "`td_errors`, which `compute_gae` calls, isn't right yet.\nThere: nothing is removed at a done" in str(
         failure.value
     )
+
+
+def test_what_a_call_prints_is_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """However often the harness has to ask again to find out who pays for it, and why."""
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "print('here')\nreturn 2 * rewards")
+    with Engine(executor.student(folder), pays_once=True).active(), pytest.raises((CheckFailed, Kept)):
+        assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[1.75, 3.0])
+    assert capsys.readouterr().out == "here\n"
 
 
 def test_a_plain_tuple_is_as_good_as_a_named_one():

@@ -121,7 +121,8 @@ class Engine:
 
     def _first_failure(self, subject: Executor, lesson: str, exercise: str) -> CheckFailed | None:
         """Of an exercise's own tests, or of a lesson's. What is not written yet fails nothing."""
-        with Engine(subject, reference=self.reference, explanation=NoExplanation).active():
+        other = Engine(subject, reference=self.reference, explanation=NoExplanation)
+        with other.active(), other.in_silence():
             verdicts = (case.run() for case in (cases_of(lesson, exercise) if exercise else cases(lesson)))
             return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
 
