@@ -10,25 +10,21 @@ from typing import Any
 
 import pytest
 
-from testcases.welcome import greet
+from testcases.welcome import greet, refuse_names_of_libraries
 
-for _file in Path.cwd().glob("*.py"):
-    if str(_file.parent) in sys.path and _file.stem in {*sys.stdlib_module_names, "numpy", "torch", "transformers"}:
-        _why = f"so whatever imports {_file.stem} gets your file: rename it."
-        raise SystemExit(f"{_file.name} has the name of the library {_file.stem}, {_why}")
-
+refuse_names_of_libraries()
 greet()  # before torch is loaded
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from testcases.harness.catalog.lessons import ROOT, TESTCASES, TUTORIAL, lesson_names  # noqa: E402
 from testcases.harness.catalog.lessons import lesson as read_lesson  # noqa: E402
-from testcases.harness.catalog.points import KINDS, is_basic, lesson_of, split_node  # noqa: E402
+from testcases.harness.catalog.points import CONTRACT, KINDS, is_basic, lesson_of, split_node  # noqa: E402
 from testcases.harness.execution import executor  # noqa: E402
 from testcases.harness.oracle.reference import load  # noqa: E402
 from testcases.harness.report.failures import Kept, NotStarted, Waiting, shortened  # noqa: E402
 from testcases.harness.student import last_words, own_tests, summary  # noqa: E402
-from testcases.harness.student.verdicts import OPEN, Verdicts, told  # noqa: E402
+from testcases.harness.student.summary import OPEN, Verdicts, told  # noqa: E402
 from testcases.harness.suite import anti_gaming  # noqa: E402
 from testcases.harness.suite.asserts import failure_of  # noqa: E402
 from testcases.harness.suite.runner import entry_of, keep_what_is_loaded  # noqa: E402
@@ -58,8 +54,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore")
         warnings.simplefilter("ignore")
     config.args = list(dict.fromkeys(suite for arg in config.args for suite in _suites_of(config, arg)))
-    if any(str(TESTCASES / name) in config.args for name in lesson_names()):
-        config.args.append(str(TESTCASES / "contract_test.py"))  # it asks the lessons whose folders are asked for
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
     if not config.pluginmanager.is_registered(own_tests):
@@ -78,15 +72,14 @@ def pytest_collection() -> Iterator[None]:
 
 
 def _suites_of(config: pytest.Config, arg: str) -> list[str]:
-    """What to run for an argument of pytest: for a lesson's folder or file in `tutorial/`, the lesson's suite; a file
-    of the student's own tests is itself one."""
+    """What to run for an argument of pytest: for a lesson's folder, or a file of it in `tutorial/`, its suites and
+    contract_test.py, which asks the lessons that are among the arguments. A student's own tests are a suite."""
     path = (config.invocation_params.dir / arg).resolve()
-    if path.parent == TESTCASES and path.name in lesson_names():
-        return [str(path)]
-    if not path.is_relative_to(TUTORIAL) or own_tests.is_own_tests(path):
+    inside = path.relative_to(TUTORIAL).parts[:1] if path.is_relative_to(TUTORIAL) else ()
+    names = [name for name in lesson_names() if path in (TESTCASES / name, TUTORIAL) or name in inside]
+    if not names or own_tests.is_own_tests(path):
         return [arg]
-    inside = path.relative_to(TUTORIAL).parts[:1]
-    return [str(TESTCASES / name) for name in lesson_names() if not inside or name == inside[0]] or [arg]
+    return [*(str(TESTCASES / name) for name in names), str(TESTCASES / f"{CONTRACT}.py")]
 
 
 def _is_whole(config: pytest.Config) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from testcases.harness.catalog.lessons import TUTORIAL, course_lessons
 from testcases.harness.catalog.lessons import lesson as read_lesson
@@ -43,3 +44,11 @@ def greet() -> None:
     if len(sys.argv) == 1 and "pytest" in sys.argv[0] and untouched():
         print("\n".join(lines()))
         sys.exit(FAILED)
+
+
+def refuse_names_of_libraries() -> None:
+    """End pytest where a file in this folder would be imported in place of a library."""
+    for file in Path.cwd().glob("*.py"):
+        if str(file.parent) in sys.path and file.stem in {*sys.stdlib_module_names, "numpy", "torch", "transformers"}:
+            why = f"so whatever imports {file.stem} gets your file: rename it."
+            raise SystemExit(f"{file.name} has the name of the library {file.stem}, {why}")

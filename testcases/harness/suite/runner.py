@@ -112,7 +112,7 @@ def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, 
             continue
         names = [name.strip() for name in mark.args[0].split(",")]
         rows = [row if len(names) > 1 else (row,) for row in mark.args[1]]
-        labels = [_label(names, row, mark.kwargs.get("ids"), index) for index, row in enumerate(rows)]
+        labels = [_label(row, mark.kwargs.get("ids"), index) for index, row in enumerate(rows)]
         tables.append([(label, dict(zip(names, row, strict=True))) for label, row in zip(labels, rows, strict=True)])
     wanted = set(inspect.signature(function).parameters)
     for chosen in itertools.product(*tables):
@@ -122,10 +122,5 @@ def _parameters(function: Callable[..., None]) -> Iterator[tuple[str, dict[str, 
         yield "-".join(label for label, _ in chosen), parameters
 
 
-def _label(names: list[str], row: Any, ids: Any, index: int) -> str:
-    """The id of a row as pytest makes it."""
-    if ids and not callable(ids):
-        return str(ids[index])
-    plain = (str, int, float, type(None))
-    given = [str(value) if ids or isinstance(value, plain) else None for value in row]
-    return "-".join(label or f"{name}{index}" for name, label in zip(names, given, strict=True))
+def _label(row: Any, ids: Any, index: int) -> str:
+    return str(ids[index]) if ids and not callable(ids) else "-".join(map(str, row))
