@@ -10,12 +10,11 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..demo.folder import new_folder
+from ..demo.folder import RESULTS
 from .evaluation import ANSWERS, COUNTS, MOST, PROMPTS_OF_BEST, best_of_n, evaluate
 from .methods import METHODS
 from .world import RESPONSES, Job, World, make_world
 
-FILE = "results.jsonl"
 SFT, BEST_OF_N = "SFT", "best of n"
 TUNING_SEEDS, EPOCHS = (1000, 1001), (1, 2)
 """These seeds are never used again."""
@@ -70,9 +69,8 @@ class Results:
 
     def __init__(self, out: Path, code: str = "") -> None:
         """Results of other lessons than those of `code` are left where they are, and not taken."""
-        self.file, self.code = out / FILE, code
-        if not self.file.is_file():
-            new_folder(out)
+        out.mkdir(parents=True, exist_ok=True)
+        self.file, self.code = out / RESULTS, code
         lines = self.file.read_text("utf-8", errors="replace").splitlines() if self.file.exists() else []
         self.found: dict[Job, dict[str, Any]] = {}
         for line in lines:

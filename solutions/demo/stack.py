@@ -5,12 +5,9 @@ import json
 import re
 import subprocess
 import sys
-import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-from ppo_by_hand.core.files import first_line
 
 SOLUTIONS = Path(__file__).parents[1]
 STUB = re.compile(r'raise NotImplementedError\("lesson(\d\d): ([\w.]+)"\)')
@@ -35,7 +32,7 @@ OF_THE_CONTEST = {
 """The lessons that it uses besides, and what it does not use of them."""
 
 
-class Unfinished(Exception):
+class Unfinished(ValueError):
     """The stack cannot run; the message says which file or exercise is missing, in one sentence."""
 
 
@@ -99,24 +96,6 @@ def _short_name(exercise: str) -> str:
     """As the suites name their tests: a method by its own name, and `forward` by its class."""
     owner, _, name = exercise.rpartition(".")
     return re.sub(r"(?<!^)(?=[A-Z])", "_", owner).lower() if name == "forward" else name
-
-
-def not_loaded(error: BaseException, folder: Path) -> str:
-    """A sentence for an error in loading a student's files: where, and why."""
-    place = place_of(error, folder) or folder.name
-    if isinstance(error, SyntaxError):
-        return f"expected lessons that Python can read, got {place}: {error.msg}; correct it there"
-    why = f"{first_line(error)}; is it of another version of the course?"
-    return f"expected lessons that can be loaded, got {place}: {why}"
-
-
-def place_of(error: BaseException, folder: Path) -> str:
-    """The last line of the student's own files on the way to an error, or ""."""
-    places = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError) and error.filename:
-        places.append((Path(error.filename), error.lineno))
-    own = [f"{_short(file, folder)}, line {line}" for file, line in places if file.is_relative_to(folder)]
-    return own[-1] if own else ""
 
 
 def code_of_lessons(folder: Path) -> str:
