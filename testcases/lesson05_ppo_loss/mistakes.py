@@ -134,7 +134,7 @@ class ValueLoss(Wrong, of="compute_value_loss"):
     smaller_square = edit("maximum => minimum")
     """the smaller square is taken: large errors vanish; pessimistic is the larger"""
     value_clipped_around_0 = edit("old_values + (values - old_values) => values")
-    """the value itself is clipped to clip_epsilon; the interval lies around the old value"""
+    """the value itself is clipped around 0; the interval lies around the old value"""
     value_clipped_as_a_ratio = edit(
         "+ (values - old_values).clamp(-clip_epsilon, clip_epsilon) => "
         "* (values / old_values).clamp(1 - clip_epsilon, 1 + clip_epsilon)"
