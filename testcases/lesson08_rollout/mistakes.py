@@ -194,6 +194,16 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
     """the generator is seeded anew: every epoch then yields the rows in the same order"""
     size_taken_for_the_number_of_minibatches = edit(".split(size) => .chunk(size)")
     """size is taken for the number of minibatches: it is the number of rows in one"""
+    # deepspeedai/DeepSpeedExamples#457
+    prompts_merged_on_the_wrong_side = edit(
+        "[merge_experiences(self._stored)] => [merge_experiences(self._stored)]\n"
+        "    whole, first = self._stored[0], slice(self._stored[0].prompt_length)\n"
+        "    to_the_left = (~whole.attention_mask[:, first]).long().argsort(dim=1, stable=True)\n"
+        "    for tensor in (whole.input_ids, whole.attention_mask):\n"
+        "        tensor[:, first] = tensor[:, first].gather(1, to_the_left)",
+        read=PITFALLS,
+    )
+    """shorter prompts are padded on the right when batches are merged: padding then stands inside the text"""
 
 
 class EvaluateResponses(Wrong, of="evaluate_responses"):

@@ -12,6 +12,11 @@ class SFTLoss(Wrong, of="sft_loss"):
     """each token is scored by the logits at its own position, which have read it: the one before predicts it"""
     logits_shifted_with_the_tokens = edit("log_probs(logits => log_probs(logits.roll(-1, dims=1)")
     """logits and tokens are both shifted, so each token is still scored by logits that have read it: logits[:, :-1]"""
+    # huggingface/transformers#37830
+    logits_shifted_twice = edit(
+        "logits, input_ids => logits[:, :-1], input_ids[:, 1:]", "loss_mask[:, 1:] => loss_mask[:, 2:]"
+    )
+    """shifted twice: token i + 1 is predicted by the logits at i, not by those before that"""
     mask_not_shifted = edit("loss_mask[:, 1:] => loss_mask[:, :-1]")
     """the tokens are shifted, the mask is not: it belongs to the tokens, so it loses its first column"""
     every_token_learned = edit("loss_mask[:, 1:] => torch.ones_like(loss_mask[:, 1:])")
