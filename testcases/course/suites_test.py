@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from testcases.course import complete, durations
+from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import reference
 from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
@@ -29,7 +30,6 @@ from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import Rules, first_difference, same_outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.harness.suite.anti_gaming import not_earned
-from testcases.harness.suite.mutation_check import mutants_of, recorded, survivors, version
 from testcases.harness.suite.questions import plain
 from testcases.harness.suite.runner import Case, cases, cases_of, entries
 from testcases.harness.suite.session import Engine
@@ -37,7 +37,7 @@ from testcases.harness.suite.session import Engine
 SAMPLE = 20
 """One in so many of the wrong answers is asked what it hears; each is rejected."""
 MUTANTS = 20
-"""Of a lesson, in each run; python -m testcases.harness.suite.mutation_check 4 tries all of lesson 4."""
+"""Of a lesson, in each run; python -m testcases.course.mutants 4 tries all of lesson 4."""
 LESSONS = [name for name in lesson_names() if suites(name)]
 
 
@@ -192,7 +192,7 @@ def test_only_recorded_mutants_survive(lesson: str):
 def test_the_record_of_mutants_is_as_new_as_the_solution(lesson: str):
     found = recorded().get(lesson, {"version": None, "survivors": {}})
     is_new = found["version"] == version(lesson) and found["tried"] == len(mutants_of(lesson))
-    assert is_new, f"run python -m testcases.harness.suite.mutation_check {lesson}"
+    assert is_new, f"run python -m testcases.course.mutants {lesson}"
     assert "" not in found["survivors"], f"say why these survive, or close the hole: {found['survivors']['']}"
 
 

@@ -3,7 +3,7 @@
     python -m testcases.lesson10_bug_hunt.bank        writes bank.json anew; after each change of lessons 1, 4, 5 or 6
 
 Right are the reference and the other right answers of those lessons. Wrong are their wrong answers, and small changes
-of the reference (course.mutants), as far as they answer every probe without an error and in the right shape, so that
+of the reference (`mutants`), as far as they answer every probe without an error and in the right shape, so that
 looking at shapes alone catches nothing.
 """
 
@@ -168,7 +168,7 @@ def executor_of(family: str, source: str) -> InProcess:
 
 def candidates(family: str) -> Iterator[tuple[dict[str, Any], NamedChange]]:
     """What may enter the bank, as bank.json says it: hand-written changes, then the mutants of the regions."""
-    from testcases.harness.suite.mutation_check import mutants
+    from testcases.harness.oracle.mutants import mutants
 
     lesson, own = FAMILIES[family]
     for answer in answers_of(lesson):
