@@ -86,8 +86,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
     for left in results.glob(".*.tmp"):  # By a run that was killed.
         left.unlink()
     plan(batch.assignment.exercises)  # Before processes are forked, so that each has the suites.
-    for lesson in batch.assignment.lessons:
-        staging.tree(lesson)
+    staging.prepare(batch.assignment.exercises)
     keep_what_is_loaded()
     with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
         failed = [one for one in _marked(hand_ins, results, batch, batch.jobs, bar) if one]

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson_names
-from testcases.harness.oracle.stubs import emptied, stub, stubs_of
+from testcases.harness.oracle.stubs import emptied, stub
 
 GRADER = TESTCASES / "grader"
 ENGINE = {
@@ -66,13 +66,18 @@ def tree(lesson: str, exercise: str = "", solved: bool = True) -> dict[str, byte
         if exercise and path.parent.name == lesson and lesson in OWN_PROCESS:
             text = emptied(path, [exercise])
         else:
-            text = path.read_text("utf-8") if is_solved else stub(path)
+            text = path.read_text("utf-8") if is_solved else _stub(path)
         found[path.relative_to(ROOT).as_posix()] = text
     return dict(_with_bytecode(found))
 
 
 def _read(paths: Iterable[Path]) -> dict[str, bytes]:
     return {path.relative_to(ROOT).as_posix(): _bytes_of(path) for path in paths}
+
+
+@cache
+def _stub(path: Path) -> str:
+    return stub(path)
 
 
 @cache
@@ -139,7 +144,15 @@ def _needed(lesson: str) -> set[str]:
     return needed
 
 
+@cache
 def untouched() -> dict[str, bytes]:
     """Path below `tutorial/` -> the file as it is handed out, for every file with something to fill in."""
-    stubs = (one for lesson in lesson_names() for one in stubs_of(lesson).items())
-    return {path: text.encode() for path, text in stubs if not path.endswith(("/__init__.py", "/__main__.py"))}
+    paths = [path for path in SOLUTIONS.glob("lesson*/*.py") if not path.name.startswith("__")]
+    return {path.relative_to(SOLUTIONS).as_posix(): _stub(path).encode() for path in paths}
+
+
+def prepare(exercises: Iterable[tuple[str, str]]) -> None:
+    """Make once what the workers of these exercises are sent, for the processes that are forked from this one."""
+    untouched()
+    for lesson, exercise in exercises:
+        tree(lesson, exercise if lesson in APART else "", solved=True)
