@@ -5,7 +5,6 @@ import encodings.aliases
 import os
 import unicodedata
 import warnings
-import zipfile
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +21,8 @@ from testcases.grader.reports import pages
 from testcases.grader.sandbox.limits import Limits
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_page, put, read_csv, report, result
-from testcases.grader.tests.running import TARGET
+from testcases.grader.tests.running import TARGET, packed
+from testcases.grader.tests.running import put as put_files
 from testcases.grader.text import clean
 from testcases.harness.catalog.encodings import strange_encoding, text_of
 from testcases.harness.catalog.lessons import SOLUTIONS
@@ -93,11 +93,7 @@ class NoSandbox:
 
 
 def folder_of(texts: dict[str, bytes], folder: Path) -> Path:
-    for name, data in texts.items():
-        path = folder / name / TARGET
-        path.parent.mkdir(parents=True)
-        path.write_bytes(data)
-    return folder
+    return put_files(folder, {f"{name}/{TARGET}": data for name, data in texts.items()})
 
 
 def reported(out: Path) -> Any:
@@ -183,8 +179,8 @@ def test_a_submission_of_any_name_is_read(tmp_path: Path, name: str):
     """As a folder, as a zip, and inside of a zip."""
     try:
         folder_of({name: SOURCE.encode()}, tmp_path / "in") if name not in ("", "..") else (tmp_path / "in").mkdir()
-        with zipfile.ZipFile(tmp_path / "in" / f"{name[:100]}.zip", "w") as archive:
-            archive.writestr(f"{name}/{TARGET}".encode("utf-8", "replace").decode(), SOURCE)
+        inside = f"{name}/{TARGET}".encode("utf-8", "replace").decode()
+        (tmp_path / "in" / f"{name[:100]}.zip").write_bytes(packed({inside: SOURCE}))
     except (OSError, ValueError):
         pytest.skip("no file can be called so here")
     for one in find(tmp_path / "in"):
