@@ -165,7 +165,7 @@ def refused(found: Outcome) -> list[bool]:
 def test_each_look_sees_the_implementations_where_they_are(name: str):
     """In one process, so that what it does not see behind the wall is not there."""
     subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": module("", f"assert {LOOKS[name]}")})
-    assert refused(subject.evaluate(question(FUNCTION, CHOSEN))) == [False] * len(CHOSEN)
+    assert refused(subject.run(question(FUNCTION, CHOSEN))) == [False] * len(CHOSEN)
 
 
 @pytest.mark.slow
