@@ -75,7 +75,7 @@ def test_the_page_from_trl_names_its_options_with_their_defaults():
     cells = [row.split("|")[2] for row in table.splitlines()]
     named = [one for cell in cells for one in re.findall(r"`(\w+)`(?: \((.*?)\))?", cell)]
     options = RECORDED["options"]
-    assert len(named) >= 35 and {name for name, _ in named} <= options.keys()
+    assert len(named) >= 34 and {name for name, _ in named} <= options.keys()
     for name, default in named:
         expected = {"none": None, "true": True, "false": False}.get(default, default)
         assert not default or str(options[name]) in (str(expected), str(_number(default))), name
