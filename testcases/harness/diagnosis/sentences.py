@@ -146,8 +146,8 @@ def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
 
 
 HEAD = "Likely cause:"
-SHOWN = 44
-"""Characters of a student's code that a sentence shows."""
+SHOWN, SHOWN_OF_TWO = 60, 44
+"""Characters of a student's code that a sentence shows, of one place or of two."""
 KEPT = f"{HEAD} {SENTENCES[Shows.KEPT][0]}."
 
 
@@ -222,15 +222,16 @@ def _of_sign(sign: Sign) -> tuple[str, str]:
 
 
 def _of_repair(repair: Repair) -> str:
-    places = [f"line {one.line}, `{_short(one.old)}`" for one in repair.steps]
+    shown = SHOWN if len(repair.steps) == 1 else SHOWN_OF_TWO
+    places = [f"line {one.line}, `{_short(one.old, shown)}`" for one in repair.steps]
     if len(places) > 1:
         return f"two places aren't right yet, {' and '.join(places)}. With a change in each, every test passes"
     place = f"{places[0]}, isn't right yet{_wrong_words(repair.steps[0])}"
     return f"{place}. With one change there, every test passes" if repair.is_all else place
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 4]} ..."
+def _short(text: str, shown: int = SHOWN) -> str:
+    return text if len(text) <= shown else f"{text[: shown - 4]} ..."
 
 
 def _wrong_words(step: Step) -> str:
