@@ -114,6 +114,17 @@ def test_the_status_is_the_same_from_another_folder(course: Path, tmp_path: Path
     assert run_pytest(course / "tutorial" / LESSON, *MINE)[0] == status
 
 
+@pytest.mark.slow
+def test_the_points_of_a_lesson_are_the_same_however_its_tests_are_chosen(course: Path, tmp_path: Path):
+    write(course, "some-of-each")
+    node = f"{SUITE}/basic_test.py::test_position_ids_by_hand"
+    chosen = [[SUITE, "-n", "0"], [SUITE, "-n", "2"], [SUITE, *MINE], [SUITE, "--lf"], [node]]
+    shown = [run_pytest(course, *arguments)[1] for arguments in chosen]
+    shown += [run_pytest(tmp_path, str(course / SUITE), *MINE)[1], run(course, "testcases.harness.student.progress")[1]]
+    totals = [re.findall(r"lesson01\w+ .*/(\d+) points \(formula \d+/(\d+), safe \d+/(\d+)\)", out) for out in shown]
+    assert totals[0] and totals == [totals[0]] * len(shown)
+
+
 OWN = {
     "passes": ("", "assert True", 0),
     "skips": ("", "pytest.skip('later')", 1),
