@@ -105,17 +105,6 @@ def test_train_reward_model_is_adamw_on_its_batches(batch_size, epochs, max_grad
     )
 
 
-@pytest.mark.points(2)
-def test_train_reward_model_learns_from_the_last_token():
-    # Your RewardModel on a small backbone, texts padded on either side: the better one ends in the larger token.
-    answer = scenario("train_a_reader", of=train_reward_model)(
-        seed=0, pairs=64, learning_rate=0.2, epochs=6, batch_size=8, seconds=20.0
-    )
-    assert float(answer["first_loss"]) > 0.4, "a loss above 0.4 nats in the first four steps"
-    assert float(answer["last_loss"]) < 0.1, "a loss below 0.1 nats in the last four steps"
-    assert float(answer["last_accuracy"]) > 0.97, "an accuracy above 0.97 at the end"
-
-
 def test_train_reward_model_changes_the_model_it_is_given():
     answer = TRAIN(
         table=normal(4, 2),

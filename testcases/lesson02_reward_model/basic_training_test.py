@@ -104,6 +104,7 @@ def test_train_reward_model_second_step_by_hand():
 
 
 @named("max_grad_norm, norm", {"scaled-down": (0.25, 0.25), "a-small-gradient-stays": (4.0, 1.0)})
+@pytest.mark.points(2)
 def test_train_reward_model_clips_the_gradient(max_grad_norm, norm):
     # The first slope is 1 long. Torch divides by the norm + 1e-6, which the docstring does not ask for.
     answer = TRAIN(**ONE_PAIR, learning_rate=0.1, max_grad_norm=max_grad_norm, seconds=20.0)
@@ -156,7 +157,7 @@ WATCH = scenario("watch_training", of=train_reward_model)
         "fewer-than-a-batch": (3, 1, 64, [3]),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_train_reward_model_uses_each_pair_once_an_epoch(pairs, epochs, batch_size, sizes):
     answer = WATCH(pairs=pairs, epochs=epochs, batch_size=batch_size, seconds=20.0)
     assert_equal(answer, batch_sizes=sizes)

@@ -194,32 +194,6 @@ def train_with_seeds(lesson: Any, pairs: int, batch_size: int, seeds: tuple[int,
     }
 
 
-def train_a_reader(lesson: Any, seed: int, pairs: int, **config: Any) -> dict[str, Any]:
-    """The student's RewardModel on a Reader: of two ragged texts the better one ends in the larger token."""
-    draw = torch.Generator().manual_seed(seed)
-    backbone = Reader(8, 6, 4)
-    with torch.no_grad():
-        for parameter in backbone.parameters():
-            parameter.copy_(0.3 * torch.randn(parameter.shape, generator=draw))
-    model = _quietly(lesson, backbone)
-    with torch.no_grad():
-        model.head.weight.copy_(0.3 * torch.randn(model.head.weight.shape, generator=draw))
-    rows = [], [], [], []
-    for pair in range(pairs):
-        start = torch.randint(1, 8, (2 + pair % 3,), generator=draw).tolist()
-        worse = int(torch.randint(1, 7, (), generator=draw))
-        better = int(torch.randint(worse + 1, 8, (), generator=draw))
-        for side, text in enumerate(([*start, better], [*start, worse])):
-            padding = 6 - len(text)
-            left = padding if (pair + side) % 2 else 0
-            rows[2 * side].append([0] * left + text + [0] * (padding - left))
-            rows[2 * side + 1].append([False] * left + [True] * len(text) + [False] * (padding - left))
-    data = lesson.PreferenceBatch(*map(torch.tensor, rows))
-    history = lesson.train_reward_model(model, data, lesson.RewardModelConfig(**config))
-    losses, accuracies = _column(history, "loss"), _column(history, "accuracy")
-    return {"first_loss": losses[:4].mean(), "last_loss": losses[-4:].mean(), "last_accuracy": accuracies[-4:].mean()}
-
-
 def train_without_pairs(lesson: Any) -> None:
     model, data = _numbered_pairs(lesson, 1)
     lesson.train_reward_model(model, data.rows(torch.tensor([], dtype=torch.int64)), lesson.RewardModelConfig())

@@ -10,8 +10,6 @@ from tutorial.lesson07_actor_critic import (
     SharedPolicyAndValue,
     ValueModel,
     critic_from_reward_model,
-    freeze,
-    make_reference,
     reference_mode,
 )
 
@@ -158,17 +156,6 @@ def test_critic_from_reward_model_begins_as_the_reward_model(dtype):
 # freeze and make_reference
 
 
-def test_freeze_of_a_language_model():
-    answer = scenario("gpt2_frozen", of=freeze)(seed=1, **LONG)
-    assert_equal(answer, same_model=True, trainable="none", train_mode="none")
-
-
-def test_make_reference_of_a_language_model_does_not_follow_it():
-    answer = scenario("gpt2_reference", of=make_reference)(**conversation(1), seed=2, **LONG)
-    logits = answer["policy_before"]
-    assert_equal(answer, reference_before=logits, reference_after=logits, policy_moved=True, tied=True)
-
-
 # reference_mode
 
 
@@ -182,14 +169,6 @@ def test_reference_mode_of_a_language_model_is_where_it_started(from_sft_adapter
     assert_equal(answer, policy_at_step_0=start, reference_at_step_0=start, reference_after=start)
     assert_equal(answer, policy_after=expected["policy_after"], same_trainable=True)
     assert (answer["policy_after"] - start).abs().max() > 1e-3, "the policy to have moved after its step"
-
-
-def test_reference_mode_of_a_bare_base_is_the_base_model():
-    given = conversation(1)
-    full = scenario("language_model_logits", of=reference_mode)
-    base = reference(full, **given, seed=5, architecture="gpt2", **LONG)
-    answer = GPT2_LORA(**given, seed=5, from_sft_adapter=False, **LONG)
-    assert_equal(answer["reference_after"], base, atol=ATTENTION)
 
 
 def test_reference_mode_refuses_a_model_without_adapters():

@@ -411,7 +411,7 @@ def test_reference_mode_restores_what_trains(start, trainable):
     "error", ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"]
 )
 @FROM
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_reference_mode_is_left_by_an_exception(start, error):
     answer = LORA(**start, interrupted=True, error=error)
     assert_equal(

@@ -16,10 +16,8 @@ from .scenarios_models import (
     gradients_of,
     in_train_mode,
     listed,
-    logits_of,
     reward_model_on,
     shared_tensors,
-    step,
     trainable_in,
 )
 
@@ -138,11 +136,6 @@ def frozen_output(lesson: Any, x: Tensor) -> Any:
     return {"first": first, "second": second, "learns": first.requires_grad}
 
 
-def gpt2_frozen(lesson: Any, seed: int) -> Any:
-    model = gpt2(seed, dropout=0.1).train()
-    return _state(lesson.freeze(model), model)
-
-
 def reference_of(
     lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), trained: float = 0.0, **made: Any
 ) -> Any:
@@ -180,19 +173,3 @@ def _add(model: nn.Module, number: float) -> None:
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.add_(number)
-
-
-def gpt2_reference(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
-    """Logits of the reference before and after one step of the policy, and those of the policy before it."""
-    policy = gpt2(seed)
-    before = logits_of(policy, input_ids, attention_mask)
-    reference = lesson.make_reference(policy)
-    at_once = logits_of(reference, input_ids, attention_mask)
-    step(policy, input_ids, attention_mask)
-    return {
-        "policy_before": before.detach(),
-        "reference_before": at_once,
-        "reference_after": logits_of(reference, input_ids, attention_mask),
-        "policy_moved": bool((logits_of(policy, input_ids, attention_mask) - before).abs().max() > 1e-3),
-        "tied": reference.get_input_embeddings().weight is reference.get_output_embeddings().weight,
-    }

@@ -78,11 +78,6 @@ def test_sample_token_keeps_all_for_a_top_p_of_1():
     assert (counts > 0).all(), "each of the seven tokens, three of them rarely"
 
 
-def test_sample_token_uses_the_global_generator_without_one():
-    answer = scenario("agreement_without_generator", of=sample_token)(logits=normal(1, 5))
-    assert_equal(answer, {"same seed": True, "other seed": False})
-
-
 # generate
 
 PROMPTS = {
@@ -170,11 +165,6 @@ def test_generate_counts_the_positions_of_a_long_text():
     assert_equals_reference(answer)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_generate_restores_the_mode_after_an_error(training):
-    assert_equal(scenario("mode_after_an_error", of=generate)(training=training), training)
-
-
 # Experience and its buffer
 
 
@@ -190,13 +180,6 @@ def test_rows_of_rows_are_those_rows():
     assert_equal(scenario("picked", of=Experience.rows)(tensors=once, index=[1]), expected)
 
 
-def test_minibatches_of_two_epochs_at_once_do_not_disturb_each_other():
-    batches = (stored([2, 1], [3, 1]), stored([1, 3, 2], [2, 4, 1], first=2))
-    answer = scenario("yielded_side_by_side", of=ExperienceBuffer.minibatches)(batches=batches, seed=4)
-    scores = torch.arange(5, dtype=torch.float32)
-    assert_equal(answer, (scores, scores))
-
-
 def test_minibatches_deal_each_order_equally_often():
     batches = (stored([2, 1], [3, 1]), stored([1], [2], first=2))
     orders = scenario("orders", of=ExperienceBuffer.minibatches)
@@ -205,12 +188,6 @@ def test_minibatches_deal_each_order_equally_often():
     assert len(answer) == 6 and sum((n - 5_000 / 6) ** 2 for n in answer.values()) < 40 * 5_000 / 6, (
         "each of the 6 orders about 833 times"
     )
-
-
-def test_minibatches_use_the_global_generator_without_one():
-    batches = (stored([2] * 12, [3] * 12),)
-    answer = scenario("order_agreement_without_generator", of=ExperienceBuffer.minibatches)(batches=batches)
-    assert_equal(answer, {"same seed": True, "other seed": False})
 
 
 # The rollout

@@ -76,7 +76,7 @@ def test_rows_goes_by_the_masks_not_by_the_token_ids():
     },
 )
 @named("epochs", {"first-epoch": 1, "second-epoch": 2})
-@pytest.mark.points(5)
+@pytest.mark.points(6)
 def test_minibatches_deal_every_row_once(size, sizes, epochs):
     # Two batches: prompts of 2 and 3 tokens, responses of up to 3 and 4. Each row comes back whole, cut to its length.
     first, second = readable([2, 1], [3, 1]), readable([1, 3, 2], [2, 4, 1], first=2)

@@ -56,6 +56,7 @@ def test_sample_token_cuts_in_the_right_order(weights, options, shares):
     assert_equal(scenario("shares", of=sample_token)(logits=logs(weights), seed=2, **options), [shares])
 
 
+@pytest.mark.points(2)
 def test_sample_token_keeps_rows_apart():
     # The same two tokens at other places, and a certain one; then rows of which two and four tokens are kept.
     weights = [[2.0, 6.0, 1.0, 4.0], [6.0, 1.0, 4.0, 2.0], [0.0, 0.0, 0.0, 7.0]]

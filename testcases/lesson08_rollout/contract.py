@@ -37,7 +37,7 @@ BAD_SCORES = {
     "infinite": ({"scores": [math.inf, 0.0]}, ["finite", "response 0"]),
 }
 
-AGREEMENT = {Experience.rows: 1, ExperienceBuffer.minibatches: 1, sample_token: 1, generate: 1, evaluate_responses: 1}
+AGREEMENT = {Experience.rows: 1, sample_token: 1, evaluate_responses: 1}
 REFUSALS = {
     sample_token: ({"logits": [[1.0, 2.0]]}, BAD_LOGITS),
     scenario("lm_writes", of=generate): (PROMPT, BAD_PROMPTS),

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .scenarios_draws import agreement_of, agreement_of_the_global_generator, generator
+from .scenarios_draws import agreement_of, generator
 
 
 def plain(experience: Any) -> dict[str, Tensor]:
@@ -44,14 +44,6 @@ def yielded(
     }
 
 
-def yielded_side_by_side(lesson: Any, batches: tuple[dict[str, Tensor], ...], seed: int) -> tuple[Tensor, ...]:
-    """The scores of two epochs that take turns, small ones first."""
-    buffer = _filled(lesson, *batches)
-    epochs = [buffer.minibatches(1, generator(seed + number)) for number in range(2)]
-    turns = [[one.scores.item() for one in turn] for turn in zip(*epochs, strict=True)]
-    return tuple(torch.tensor(turns).sort(dim=0).values.unbind(dim=1))
-
-
 def order_agreement(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int) -> dict[str, bool]:
     """Which epochs deal their rows in the same order."""
     buffer = _filled(lesson, *batches)
@@ -66,12 +58,6 @@ def order_agreement(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: i
         "up as often as down": abs(int((yielded.diff() > 0).sum()) - len(yielded) / 2) < 8 * (len(yielded) / 12) ** 0.5,
         "most rows beside their neighbor": bool((yielded.diff().abs() == 1).sum() > len(yielded) // 2),
     }
-
-
-def order_agreement_without_generator(lesson: Any, batches: tuple[dict[str, Tensor], ...]) -> dict[str, bool]:
-    """The same for the global generator."""
-    buffer = _filled(lesson, *batches)
-    return agreement_of_the_global_generator(lambda: _scores(buffer.minibatches(2)))
 
 
 def orders(lesson: Any, batches: tuple[dict[str, Tensor], ...], size: int, seed: int, epochs: int) -> dict[str, int]:

@@ -35,11 +35,6 @@ def agreement(lesson: Any, logits: Tensor, seed: int, **options: Any) -> dict[st
     return {**found, "always the same for one row": len(set(alone)) == 1}
 
 
-def agreement_without_generator(lesson: Any, logits: Tensor) -> dict[str, bool]:
-    """The same for the global generator."""
-    return agreement_of_the_global_generator(lambda: lesson.sample_token(logits.repeat_interleave(60, dim=0)))
-
-
 def scripted(lesson: Any, script: Tensor, input_ids: Tensor, seed: int = 0, **options: Any) -> Any:
     """Generate with a policy that reads no text: its logits for token t of row b are script[b, t], with `places`
     more by its position."""
@@ -82,24 +77,6 @@ def mode_after(lesson: Any, script: Tensor, input_ids: Tensor, training: Tensor,
     mask = torch.ones_like(input_ids, dtype=torch.bool)
     lesson.generate(policy, input_ids, mask, generator=generator(0), **options)
     return modes_of(modules)
-
-
-def mode_after_an_error(lesson: Any, training: bool) -> bool:
-    """The mode after a policy that breaks in its second call."""
-
-    class Breaks(Script):
-        def logits_of(self, input_ids: Tensor) -> Tensor:
-            if self.calls:
-                raise ArithmeticError("broken on purpose")
-            return super().logits_of(input_ids)
-
-    policy = Breaks(torch.zeros(1, 3, 4, dtype=torch.float64)).train(training)
-    try:
-        ones = torch.ones(1, 1, dtype=torch.int64)
-        lesson.generate(policy, ones, ones.bool(), 3, (9,), 0, generator=generator(0))
-    except ArithmeticError:
-        return policy.training
-    raise RuntimeError("the policy was called only once")
 
 
 def sampled_shares(
