@@ -239,9 +239,8 @@ class _Worker:
             WorkerError: it never started.
         """
         call = replace(call, arguments=call.shown) if call.behind else call
-        (header, body), _ = packed(call)
         seconds = min(call.seconds, self.limits.call_seconds)
-        header = {**header, "seconds": seconds}
+        (header, body), _ = packed(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
         clock = Clock(self.waits, seconds + self.limits.grace_seconds + self.import_seconds)
         asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
@@ -282,7 +281,7 @@ class _Worker:
         if found == body:
             return ()
         try:
-            now = wire.unpack_call(header, bytearray(found)).arguments
+            now = wire.unpack(header, bytearray(found)).arguments
         except wire.BadFrame:
             return tuple(call.arguments)  # A bool that is neither.
         return tuple(name for name, value in call.arguments.items() if not identical(value, now[name]))
@@ -368,7 +367,7 @@ class _Behind:
         Raises:
             WorkerError: it is gone.
         """
-        header, body = wire.pack_call(call)
+        header, body = wire.pack(call)
         near, far = socket.socketpair()
         self.number = secrets.randbits(62)
         deadline = within(self.worker.limits.load_seconds)

@@ -15,7 +15,12 @@ MAX_TEXT = 2_000
 MAX_INT = 2**63
 MAX_PRINTED = 20_000
 MAX_NAME = 200
+MAX_DIM = 12
 NO_FILE = "there is no file "
+NUMBERS = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128"
+DTYPES = {name: getattr(torch, name) for name in NUMBERS.split()}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+ERROR_KINDS = ("load", "missing", "signature", "raised", "timeout", "backward", "answer", "too large")
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,10 @@ class Foreign:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A tensor in the answer that is not on the CPU, so its numbers cannot be read."""
+    """A tensor in the answer whose numbers are not read: on another device than the CPU, sparse, of a rare type."""
 
     shape: tuple[int, ...]
-    dtype: torch.dtype
+    dtype: str
     device: str
 
 
@@ -177,24 +182,21 @@ class _Reader:
     def _tensor(self, value: Tensor, path: str) -> Tensor | Elsewhere:
         if value.requires_grad:
             self.tracked.append(path)
-        if value.device.type != "cpu" or value.layout != torch.strided:
-            return Elsewhere(tuple(value.shape), value.dtype, str(value.device))
+        is_dense = value.device.type == "cpu" and value.layout == torch.strided and value.dim() <= MAX_DIM
+        if not is_dense or value.dtype not in NAMES:
+            return Elsewhere(tuple(value.shape), str(value.dtype).removeprefix("torch."), str(value.device))
         return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            names = tuple(self._name(name) for name in value._fields)
-            named = zip(names, value, strict=True)
-            parts = tuple(self.plain(part, _join(path, name), depth) for name, part in named)
-            return Record(self._name(type(value).__name__), names, parts)
-        if isinstance(value, (list, tuple)):
-            kind = list if isinstance(value, list) else tuple
-            return kind(self.plain(part, _join(path, str(i)), depth) for i, part in enumerate(value))
-        found = {}
-        for key, part in value.items():
-            name = self._name(key)
-            found[name] = self.plain(part, _join(path, name), depth)
-        return found
+        keys = value if isinstance(value, dict) else getattr(value, "_fields", range(len(value)))
+        names = [self._name(key) for key in keys] if not isinstance(keys, range) else [*map(str, keys)]
+        values = value.values() if isinstance(value, dict) else value
+        parts = [self.plain(part, _join(path, name), depth) for name, part in zip(names, values, strict=True)]
+        if isinstance(value, dict):
+            return dict(zip(names, parts, strict=True))
+        if not isinstance(keys, range):
+            return Record(self._name(type(value).__name__), tuple(names), tuple(parts))
+        return parts if isinstance(value, list) else tuple(parts)
 
     def _foreign(self, value: Any) -> Foreign:
         module, name = type(value).__module__, self._name(type(value).__name__)

@@ -167,7 +167,7 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
     if isinstance(value, Foreign):
         return f"{value.type_name}: {value.text}"
     if isinstance(value, Elsewhere):
-        return f"{_dtype(value.dtype)} tensor {value.shape} on device {value.device}"
+        return f"{value.dtype} tensor {value.shape} on device {value.device}"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {show(part, limit)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):

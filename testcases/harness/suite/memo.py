@@ -42,7 +42,7 @@ def packed(call: Call) -> tuple[tuple[Any, bytes], bytes]:
     """Header and body of a call, and the two as one key; kept with it, since two are asked."""
     kept = vars(call)
     if "packed" not in kept:
-        header, body = wire.pack_call(call)
+        header, body = wire.pack(call)
         kept["packed"] = (header, body), json.dumps(header).encode() + b"\0" + body
     return kept["packed"]
 

@@ -267,7 +267,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
             continue
         if header.get("behind"):
             _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
-            behind = executor.behind_of(wire.unpack_call(header["behind"], body))
+            behind = executor.behind_of(wire.unpack(header["behind"], body))
             with socket.socket(fileno=other) as asking:
                 wire.Line(asking).answer_all(behind.answer)
             wire.send(channel, {"id": header["id"], "said": behind.said})
@@ -279,11 +279,8 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
         if header["place"]:
             start, size = header["place"]
             place = mmap.mmap(questions, size, offset=start)
-        outcome = own.run(wire.unpack_call(header["call"], place))
-        try:
-            answer, packed = wire.pack_outcome(outcome)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise SystemExit(3) from error
+        outcome = own.run(wire.unpack(header["call"], place))
+        answer, packed = wire.pack(outcome)
         wire.send(channel, {"id": header["id"], "outcome": answer}, packed)
 
 

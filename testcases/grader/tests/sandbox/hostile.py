@@ -359,7 +359,7 @@ CASES = {
         f"right = {UNCHECKED.removeprefix('return ')}\nif dones.dtype == torch.bool:\n    dones.view(torch.uint8).fill_(7)\nreturn right",), score=2),
     "driver-copies": Case("in place on copies that its driver makes: from outside that is a function that copies", "wrong", (
         f"rewards += 1\nrewards -= 1\n{UNCHECKED}",), score=WHOLE - 1,
-        top="real = wire.unpack_call\nwire.unpack_call = lambda header, body: real(header, bytearray(body))"),
+        top="real = wire.unpack\nwire.unpack = lambda header, body: real(header, bytearray(body))"),
     "keeps-its-inputs": Case("right: earlier questions are as they were, and it cannot cut off their memory", "wrong", (f'''
         kept.append((rewards, rewards.detach().clone()))
         assert all((a == b).all() or (a != a).any() for a, b in kept)

@@ -30,8 +30,10 @@ ANSWER = Outcome(
 )
 FAILURE = Outcome(error=StudentError("raised", "ValueError", "no", ()))
 ODD = [None, True, -1, 0, 2**63, 10**30, 1e308, float("nan"), float("inf"), "", "\ud800", "tensor", "x" * 5000, [], {}]
-ODD += [[[]] * 50, {"a": {}}, ["tensor"], ["list", []], ["record", "R", ["x"], []], ["dict", [[1, 2]]]]
-ODD += [["elsewhere", [2**62], "float", ""]]
+ODD += [[[]] * 50, {"a": {}}, {"tuple": []}, {"tuple": 1}, {"dict": [[1, 2]]}, {"dict": [["a", 1, 2]]}]
+ODD += [{"Tensor": 0}, {"Tensor": 1}, {"Tensor": 9}, {"Tensor": "0"}, {"Tensor": 0, "tuple": []}]
+ODD += [{"Record": ["R", {"tuple": ["x"]}, {"tuple": []}]}, {"Elsewhere": [{"tuple": [2**62]}, "float32", "cpu"]}]
+ODD += [{"Foreign": ["R", 1]}, {"StudentError": ["raised", "E", "m", {"tuple": []}]}, {"Frame": ["f", 1, "g", "h"]}]
 KINDS = {
     None,
     "tamper",
@@ -118,7 +120,7 @@ def test_whatever_is_sent_has_an_outcome(monkeypatch: pytest.MonkeyPatch, part: 
         draw = random.Random(f"{part} {number}")
 
         def said(question: int, draw: random.Random = draw) -> bytes:
-            outcome, body = wire.pack_outcome(draw.choice([ANSWER, FAILURE]))
+            outcome, body = wire.pack(draw.choice([ANSWER, FAILURE]))
             header = {"id": question, "outcome": outcome}
             if draw.random() < 0.7:
                 header["outcome"] = changed(outcome, draw)
