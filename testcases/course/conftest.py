@@ -12,7 +12,7 @@ from testcases import needs
 from testcases.course.students import POCKET
 from testcases.harness.catalog.points import lesson_of
 from testcases.harness.execution import executor
-from testcases.harness.execution.side_effects import GlobalState
+from testcases.harness.execution.watching import GlobalState
 from testcases.harness.oracle.stubs import all_stubs, write_files
 from tiny_models import presets
 

@@ -23,7 +23,7 @@ from testcases.harness.catalog.lessons import ROOT, course_lessons, electives, l
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
-from testcases.harness.execution.side_effects import GlobalState
+from testcases.harness.execution.watching import GlobalState
 from testcases.harness.oracle.mutations import wrong_answers
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference, nan_in

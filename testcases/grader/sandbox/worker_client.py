@@ -226,8 +226,9 @@ class _Worker:
             _Ended: as for a question.
         """
         self.loaded.add(file)
-        seconds = min(call.seconds, self.limits.call_seconds) + self.limits.import_seconds
+        seconds = min(call.seconds, self.limits.call_seconds)
         asked = {"load": [call.lesson, call.exercise, seconds]}
+        seconds += self.limits.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
         answer, _ = self._exchange(asked, b"", Clock(self.waits, seconds + self.limits.grace_seconds), late)
         return answer == {"loaded": True}

@@ -214,7 +214,7 @@ class Explanation:
     @kept
     def _with_right(self, lesson: str, other: str) -> InProcess:
         assert isinstance(self._subject, InProcess)
-        return self._subject.with_reference(lesson, lesson, other)
+        return self._subject.with_reference(lesson, other)
 
     @kept
     def _of_example(self, lesson: str, exercise: str) -> Diagnosis:

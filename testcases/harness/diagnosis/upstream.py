@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..catalog.lessons import course_lessons, lesson_names
+from ..catalog.lessons import SOLUTIONS, course_lessons, lesson_names
 from ..catalog.lessons import lesson as read_lesson
 from ..execution.executor import InProcess, stub_of
 from ..execution.messages import Call, Outcome
@@ -98,7 +98,9 @@ class Upstream:
     @kept
     def _of_the_reference_in(self, view: ModuleSet, *lessons: str) -> InProcess:
         """The student's stack with the reference's files for these lessons; for the last one where none is named."""
-        mended = ModuleSet(view.folder, view.own, from_solutions=lessons or (max(view.own),))
+        files = [path for name in lessons or (max(view.own),) for path in (SOLUTIONS / name).glob("*.py")]
+        texts = {f"{path.parent.name}/{path.name}": path.read_text("utf-8") for path in files}
+        mended = ModuleSet(view.folder, view.own, texts)
         return InProcess(lambda lesson: mended)
 
     def _fault(self, view: ModuleSet, call: Call) -> Fault | None:
@@ -129,7 +131,7 @@ class Upstream:
         mine = self._subject.run(call)
         for exercise in read_lesson(lesson).exercises:
             if fault := self._fault_in(view, lesson, exercise):
-                mended = self._subject.with_reference(call.lesson, lesson, exercise)
+                mended = self._subject.with_reference(lesson, exercise)
                 if not same_outcome(mine, mended.run(call)):
                     return fault
         return None

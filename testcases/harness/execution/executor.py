@@ -1,4 +1,4 @@
-"""Running student code: one narrow seam, from a plain Call to a plain Outcome."""
+"""Running student code: an Executor answers a plain Call with a plain Outcome."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..catalog.lessons import CAPSTONE, SOLUTIONS, course_lessons
-from .listening import is_tests_own, is_traced, leaves_debugger, listening
+from ..catalog.lessons import lesson as read_lesson
 from .messages import (
     MAX_TEXT,
     Call,
@@ -36,13 +36,11 @@ from .messages import (
     to_plain,
 )
 from .modules import TOP, Missing, ModuleSet
-from .side_effects import GlobalState, changed_since, marks_of, watched
+from .watching import GlobalState, changed_since, is_tests_own, is_traced, leaves_debugger, listening, marks_of, watched
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
 PATIENCE = 10
 """What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
-LOAD_SECONDS = 15.0
-"""For what the files of a lesson import: it is not the call that is slow."""
 MAX_INTERRUPTS = 10
 
 
@@ -52,7 +50,8 @@ class Terms:
 
     handed: Callable[[Tensor], Tensor] = Tensor.clone
     """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
-    load_seconds: float = LOAD_SECONDS
+    load_seconds: float = 15.0
+    """For what the file of an exercise imports, beside those of the call."""
     line: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     """How a scenario asks about what is behind a call: another process (the grader), or else this one."""
     unstoppable: Callable[[Call, str], None] | None = None
@@ -88,7 +87,7 @@ class InProcess:
     def __init__(self, modules_of: Callable[[str], ModuleSet], terms: Terms | None = None) -> None:
         self._modules_of, self._terms = modules_of, terms or Terms()
         self._sets: dict[str, ModuleSet] = {}
-        self._lent: set[tuple[str, str]] = set()
+        self._placed: dict[tuple[str, str], Callable[..., Any]] = {}
         self._called: set[str] = set()
 
     def run(self, call: Call) -> Outcome:
@@ -97,12 +96,28 @@ class InProcess:
         outcome = one_call(modules, call, self._terms)
         return replace(outcome, lent=tuple(sorted(self._called))) if self._called else outcome
 
+    def loads(self, lesson: str, exercise: str, seconds: float) -> bool:
+        """Load the file of an exercise; False if that takes too long. What else is wrong with it, each call says."""
+        outcome = one_call(self.modules(lesson), Call(lesson, exercise, {}, seconds=seconds), self._terms, True)
+        return outcome.error is None or outcome.error.kind != "timeout"
+
+    def put(self, lesson: str, exercise: str, function: Callable[..., Any]) -> None:
+        """Put a function in an exercise's place, for all others of the same files."""
+        self._placed[lesson, exercise] = function
+        for modules in self._sets.values():
+            if lesson in modules.own:
+                modules.put(lesson, exercise, function)
+
+    def put_aside(self, lesson: str, exercise: str) -> None:
+        """Let an exercise that never ends be like its stub to the others that call it: they shall not wait as well."""
+
+        def waits(*args: Any, **options: Any) -> None:
+            raise NotImplementedError(f"{read_lesson(lesson).short}: {exercise}")
+
+        self.put(lesson, exercise, waits)
+
     def lend(self, lesson: str, exercise: str) -> None:
         """Let the solution answer for a stub from now on; `Outcome.lent` tells which calls made use of it."""
-        self._lent.add((lesson, exercise))
-        self._lend_in(self.modules(lesson), lesson, exercise)
-
-    def _lend_in(self, modules: ModuleSet, lesson: str, exercise: str) -> None:
         solution = solutions().function(lesson, exercise)
 
         @functools.wraps(solution)
@@ -110,22 +125,7 @@ class InProcess:
             self._called.add(exercise)
             return solution(*args, **options)
 
-        modules.put(lesson, exercise, lent)
-
-    def load(self, lesson: str, exercise: str, seconds: float) -> bool:
-        """Load the file of an exercise; False if that takes longer. What else is wrong with it, each call says."""
-        modules, state = self.modules(lesson), GlobalState()
-        limit = _deadline(modules, Call(lesson, exercise, {}, seconds=seconds), replace(self._terms, load_seconds=0.0))
-        try:
-            with modules.in_place(), limit, listening(), _warnings_of(modules):
-                modules.resolve(lesson, exercise)
-        except TookTooLong:
-            return False
-        except BaseException:
-            return True
-        finally:
-            state.restore()
-        return True
+        self.put(lesson, exercise, lent)
 
     def text(self, lesson: str, file: str) -> str:
         return self.modules(lesson).text(f"{lesson}/{file}")
@@ -133,7 +133,7 @@ class InProcess:
     def with_texts(self, texts: Mapping[str, str]) -> InProcess:
         def modules_of(lesson: str) -> ModuleSet:
             modules = self._modules_of(lesson)
-            return ModuleSet(modules.folder, modules.own, {**modules.texts, **texts})
+            return ModuleSet(modules.folder, modules.own, texts)
 
         return InProcess(modules_of, self._terms)
 
@@ -143,13 +143,13 @@ class InProcess:
     def afresh(self) -> InProcess:
         """The same files, loaded again."""
         other = InProcess(self._modules_of, self._terms)
-        other._lent = self._lent
+        other._placed = dict(self._placed)
         return other
 
-    def with_reference(self, lesson: str, of: str, exercise: str) -> InProcess:
-        """The same files, loaded again for questions of `lesson`; one exercise, `of` any lesson, is the reference's."""
+    def with_reference(self, lesson: str, exercise: str) -> InProcess:
+        """The same files, loaded again, where one exercise is the reference's."""
         other = self.afresh()
-        other.modules(lesson).put(of, exercise, solutions().function(of, exercise))
+        other.put(lesson, exercise, solutions().function(lesson, exercise))
         return other
 
     def function(self, lesson: str, exercise: str) -> Any:
@@ -159,8 +159,9 @@ class InProcess:
     def modules(self, lesson: str) -> ModuleSet:
         if lesson not in self._sets:
             self._sets[lesson] = modules = self._modules_of(lesson)
-            for exercise in (exercise for name, exercise in sorted(self._lent) if name == lesson):
-                self._lend_in(modules, lesson, exercise)
+            for (name, exercise), function in self._placed.items():
+                if name in modules.own:
+                    modules.put(name, exercise, function)
         return self._sets[lesson]
 
 
@@ -186,13 +187,9 @@ def solutions() -> InProcess:
 
 def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> InProcess:
     """The reference, with one function replaced wherever its lesson uses it."""
-
-    def modules_of(name: str) -> ModuleSet:
-        modules = ModuleSet(SOLUTIONS, [lesson])
-        modules.put(lesson, dotted, function)
-        return modules
-
-    return InProcess(modules_of)
+    changed = InProcess(lambda name: ModuleSet(SOLUTIONS, [lesson]))
+    changed.put(lesson, dotted, function)
+    return changed
 
 
 def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:
@@ -210,22 +207,21 @@ class Unanswered(AssertionError):
     title = "stopped at a breakpoint"
 
 
-def one_call(modules: ModuleSet, call: Call, terms: Terms | None = None) -> Outcome:
-    """Call one exercise. Nothing that student code does to its arguments, its output or global settings lasts."""
-    terms = terms or Terms()
+def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = False) -> Outcome:
+    """Call one exercise, or only load its file. Nothing that student code does to its arguments, its output or global
+    settings lasts."""
     given = copy_plain(call.shown, terms.handed)
     leaves = {name: given[name].clone().requires_grad_() for name in call.grad_of}
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     # The reference changes none of its arguments: what it does to them is watched in a scenario only.
     seen = arguments if modules.own or call.scenario else {}
     before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
-    # The reference always ends; a slow machine must not make its answer a timeout.
-    limit = _deadline(modules, call, terms) if modules.own else nullcontext()
     state, attempt = GlobalState(), _Attempt(modules, call, terms)
     with listening() as heard:
         try:
-            with modules.in_place(), limit, _warnings_of(modules):
-                answered = attempt.answer(arguments, leaves)
+            with modules.in_place(), _warnings_of(modules):
+                function = attempt.load()
+                answered = Outcome() if loads_only else attempt.answer(function, arguments, leaves)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -262,26 +258,35 @@ class _Attempt:
     """One call, and how far it has come: the same exception means another thing in each phase."""
 
     def __init__(self, modules: ModuleSet, call: Call, terms: Terms) -> None:
-        self.modules, self.call, self.phase = modules, call, "load"
+        self.modules, self.call, self.terms, self.phase = modules, call, terms, "load"
         # What the course itself loads, here before the call, does not count as a student's time.
         self.scenario = call.scenario and scenario_of(call)
         self.lines = [terms.line or behind_of(call).answer] if call.behind else []
         self.touched: set[str] = set()
         """What was changed of the live objects that a scenario handed over."""
 
-    def answer(self, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
-        function = self.modules.resolve(self.call.lesson, self.call.exercise)
+    def load(self) -> Any:
+        """What stands for the exercise; its file, with what that imports, is slow at its first call only."""
+        with _deadline(self.modules, self.call, self.call.seconds + self.terms.load_seconds, self.terms):
+            return self.modules.resolve(self.call.lesson, self.call.exercise)
+
+    def answer(self, function: Any, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
         self.phase = "raised"
-        if self.scenario:
-            lesson = self.modules.lesson(self.call.lesson)
-            with watched(lesson, self.call.exercise, self.touched):
-                answer = self.scenario(lesson, *self.lines, **arguments)
-        else:
-            answer = _call(self.call, function, arguments)
-        self.phase = "backward"
-        gradients = _gradients(answer, leaves, self.call) if leaves else {}
-        self.phase = "answer"
-        value, tracked = to_plain(answer)
+        with _deadline(self.modules, self.call, self.call.seconds, self.terms):
+            if self.scenario:
+                lesson = self.modules.lesson(self.call.lesson)
+                with watched(lesson, self.call.exercise, self.touched):
+                    answer = self.scenario(lesson, *self.lines, **arguments)
+            elif callable(function):
+                named = list(arguments)[self.call.positional :]
+                positional = [*arguments.values()][: self.call.positional]
+                answer = function(*positional, **{name: arguments[name] for name in named})
+            else:
+                raise Missing(f"{self.call.exercise} is not a function but {type(function).__name__}")
+            self.phase = "backward"
+            gradients = _gradients(answer, leaves, self.call) if leaves else {}
+            self.phase = "answer"
+            value, tracked = to_plain(answer)
         return Outcome(value=value, gradients=gradients, tracked=tracked)
 
 
@@ -294,14 +299,6 @@ def scenario_of(call: Call) -> Callable[..., Any]:
 def behind_of(call: Call) -> Any:
     """What answers a scenario's questions about the arguments that it does not get."""
     return importlib.import_module(f"testcases.{call.lesson}.scenarios_behind").Behind(**call.arguments)
-
-
-def _call(call: Call, function: Any, arguments: dict[str, Any]) -> Any:
-    if not callable(function):
-        raise Missing(f"{call.exercise} is not a function but {type(function).__name__}")
-    names = list(arguments)
-    positional = [arguments[name] for name in names[: call.positional]]
-    return function(*positional, **{name: arguments[name] for name in names[call.positional :]})
 
 
 def part_of(answer: Any, name: str) -> Any:
@@ -389,37 +386,33 @@ def _warnings_of(modules: ModuleSet) -> Iterator[None]:
 
 
 @contextmanager
-def _deadline(modules: ModuleSet, call: Call, terms: Terms) -> Iterator[None]:
-    """Interrupt Python code after so many seconds, and again until it gives up.
-
-    Seconds of work: what a busy machine makes a process wait counts only after PATIENCE times as long. What the
-    folder's files import is slow at its first call only, and counts after `terms.load_seconds`.
-    """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> Iterator[None]:
+    """Interrupt Python code after so many seconds of work, and again until it gives up. What a busy machine makes a
+    process wait counts only after PATIENCE times as long; the reference always ends, so it is not timed."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not modules.own or not hasattr(signal, "setitimer") or not is_main:
         yield
         return
 
-    loaded = modules.load_seconds
     armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
 
     def stop(signum: int, frame: Any) -> None:
         nonlocal worked, started, interrupts
         if is_traced():
             worked, started = time.process_time(), time.monotonic()
-        seconds = call.seconds + min(modules.load_seconds - loaded, terms.load_seconds)
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
             interrupts += 1
             if interrupts > MAX_INTERRUPTS and terms.unstoppable:
                 own = [f"{one.file}:{one.line}" for one in _frames(traceback.extract_stack(frame), modules)]
                 terms.unstoppable(call, own[-1] if own else "a line of another file")
-            raise TookTooLong(f"stopped after {call.seconds:g} seconds")
+            raise TookTooLong(f"stopped after {seconds:g} seconds")
 
     # An interrupt that comes while Python clears something away is lost there, and the next one follows.
     told = sys.unraisablehook
     sys.unraisablehook = lambda lost: None if lost.exc_type is TookTooLong else told(lost)
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, call.seconds, 0.5)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
     try:
         yield
     finally:

@@ -1,8 +1,11 @@
 """What goes to student code and what comes back: plain data only, so that both can cross a process boundary."""
 
+import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -16,6 +19,7 @@ MAX_INT = 2**63
 MAX_PRINTED = 20_000
 MAX_NAME = 200
 MAX_DIM = 12
+MAX_DEPTH = 24
 NO_FILE = "there is no file "
 NUMBERS = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128"
 DTYPES = {name: getattr(torch, name) for name in NUMBERS.split()}
@@ -142,82 +146,156 @@ class Outcome:
     """What a test's own call raised, in the test's own process: it crosses no wall, and is for whoever looks at it."""
 
 
+class BadValue(Exception):
+    """Something that is no encoded value."""
+
+
+MESSAGES = Call, Outcome, StudentError, Frame
+KINDS = {kind.__name__: kind for kind in (*MESSAGES, Record, Foreign, Elsewhere)}
+"""What is encoded by its fields."""
+
+
 def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
     """The plain tree of an answer, and the paths of its tensors that carry a gradient.
 
     Raises:
         OverflowError: the answer has more than MAX_ELEMENTS numbers or MAX_PARTS parts.
     """
-    reader = _Reader()
-    return reader.plain(value, "", 0), tuple(reader.tracked)
+    encoder = Encoder()
+    tree = encoder.tree(value)
+    numbers = [torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach()) for tensor in encoder.tensors]
+    return decode(tree, numbers), tuple(encoder.tracked)
 
 
-class _Reader:
-    """Reads one answer, and counts what it holds."""
+class Encoder:
+    """Makes JSON of a value, with the tensors of it beside that, and counts what it holds. What is not plain crosses by
+    its name."""
 
     def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
         self.tracked: list[str] = []
         self._elements, self._parts = MAX_ELEMENTS, MAX_PARTS
 
-    def plain(self, value: Any, path: str, depth: int) -> Any:
-        # A tensor without numbers may still have a billion rows.
-        self._spend(math.prod(size or 1 for size in value.shape) if isinstance(value, Tensor) else 0)
+    def tree(self, value: Any, path: str = "", depth: int = 0) -> Any:
+        """A list, number, text or None as it is; all else by a name and what is in it."""
+        self._spend()
         if type(value) is int and abs(value) >= MAX_INT:
-            return Foreign("int", "an int of more than 64 bits")
+            value = Foreign("int", "an int of more than 64 bits")
         if value is None or type(value) in (bool, int, float):
             return value
         if isinstance(value, float):
             return float.__float__(value)  # numpy's
         if type(value) is str:
-            self._spend(0, value[:MAX_TEXT])
-            return value[:MAX_TEXT]
+            return self._text(value, MAX_TEXT)
         if isinstance(value, Tensor):
             return self._tensor(value, path)
+        if type(value) in KINDS.values():
+            return {type(value).__name__: [self.tree(getattr(value, name)) for name in hints_of(type(value))]}  # type: ignore
         if depth > 8:
-            return Foreign(self._name(type(value).__name__), "nested too deeply")
+            return self._foreign(value, "nested too deeply")
         if isinstance(value, (list, tuple, dict)):
             return self._container(value, path, depth + 1)
         return self._foreign(value)
 
-    def _tensor(self, value: Tensor, path: str) -> Tensor | Elsewhere:
+    def _tensor(self, value: Tensor, path: str) -> Any:
         if value.requires_grad:
             self.tracked.append(path)
-        is_dense = value.device.type == "cpu" and value.layout == torch.strided and value.dim() <= MAX_DIM
-        if not is_dense or value.dtype not in NAMES:
-            return Elsewhere(tuple(value.shape), str(value.dtype).removeprefix("torch."), str(value.device))
-        return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
-
-    def _container(self, value: Any, path: str, depth: int) -> Any:
-        keys = value if isinstance(value, dict) else getattr(value, "_fields", range(len(value)))
-        names = [self._name(key) for key in keys] if not isinstance(keys, range) else [*map(str, keys)]
-        values = value.values() if isinstance(value, dict) else value
-        parts = [self.plain(part, _join(path, name), depth) for name, part in zip(names, values, strict=True)]
-        if isinstance(value, dict):
-            return dict(zip(names, parts, strict=True))
-        if not isinstance(keys, range):
-            return Record(self._name(type(value).__name__), tuple(names), tuple(parts))
-        return parts if isinstance(value, list) else tuple(parts)
-
-    def _foreign(self, value: Any) -> Foreign:
-        module, name = type(value).__module__, self._name(type(value).__name__)
-        try:
-            text = repr(value)[:MAX_NAME]
-        except Exception as error:
-            text = f"<its repr raised {type(error).__name__}>"
-        return Foreign(name if module == "builtins" else self._name(f"{module}.{name}"), text)
-
-    def _name(self, text: object) -> str:
-        name = str(text)[:MAX_NAME]
-        self._spend(0, name)
-        return name
-
-    def _spend(self, numbers: int, text: str = "") -> None:
-        self._elements -= numbers
-        self._parts -= 1 + len(text) // 4
+        # One without numbers may still have a billion rows.
+        self._elements -= math.prod(size or 1 for size in value.shape)
         if self._elements < 0:
             raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
+        is_dense = value.device.type == "cpu" and value.layout == torch.strided and value.dim() <= MAX_DIM
+        if not is_dense or value.dtype not in NAMES:
+            dtype = str(value.dtype).removeprefix("torch.")
+            return self.tree(Elsewhere(tuple(value.shape), dtype, str(value.device)))
+        self.tensors.append(value)
+        return {"Tensor": len(self.tensors) - 1}
+
+    def _container(self, value: Any, path: str, depth: int) -> Any:
+        is_record = isinstance(value, tuple) and hasattr(value, "_fields")
+        if not is_record and not isinstance(value, dict):
+            parts = [self.tree(part, _join(path, str(i)), depth) for i, part in enumerate(value)]
+            return parts if isinstance(value, list) else {"tuple": parts}
+        names = [self._text(str(key)) for key in (value._fields if is_record else value)]
+        named = zip(names, value if is_record else value.values(), strict=True)
+        parts = [self.tree(part, _join(path, name), depth) for name, part in named]
+        if is_record:
+            return {"Record": [self._text(type(value).__name__), {"tuple": names}, {"tuple": parts}]}
+        return {"dict": [*map(list, zip(names, parts, strict=True))]}
+
+    def _foreign(self, value: Any, text: str = "") -> Any:
+        module, name = type(value).__module__, type(value).__name__
+        try:
+            text = text or repr(value)[:MAX_NAME]
+        except Exception as error:
+            text = f"<its repr raised {type(error).__name__}>"
+        return {"Foreign": [self._text(name if module == "builtins" else f"{module}.{name}"), text]}
+
+    def _text(self, text: str, most: int = MAX_NAME) -> str:
+        self._spend(text[:most])
+        return text[:most]
+
+    def _spend(self, text: str = "") -> None:
+        self._parts -= 1 + len(text) // 4
         if self._parts < 0:
             raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
+
+
+def decode(tree: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
+    """The value that a tree and its tensors are of.
+
+    Raises:
+        BadValue: of none.
+    """
+    if tree is None or type(tree) in (bool, float) or (type(tree) is int and abs(tree) < MAX_INT):
+        return tree
+    if type(tree) is str:
+        return tree[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
+    if depth > MAX_DEPTH:
+        raise BadValue("nested too deeply")
+    if type(tree) is list:
+        return [decode(part, tensors, depth + 1) for part in tree]
+    if type(tree) is not dict or len(tree) != 1:
+        raise BadValue("no value")
+    ((kind, inside),) = tree.items()
+    if kind == "Tensor" and type(inside) is int and 0 <= inside < len(tensors):
+        return tensors[inside]
+    if type(inside) is not list or kind not in ("tuple", "dict", *KINDS):
+        raise BadValue("no such kind of value")
+    parts = tuple(decode(part, tensors, depth + 1) for part in inside)
+    if kind == "dict":
+        if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in parts):
+            raise BadValue("no pairs")
+        return dict(parts)
+    return parts if kind == "tuple" else _made(KINDS[kind], parts)
+
+
+def _made(kind: type, parts: tuple[Any, ...]) -> Any:
+    hints = hints_of(kind)
+    if len(parts) != len(hints) or not all(map(_fits, parts, hints.values())):
+        raise BadValue(f"no {kind.__name__}")
+    made = kind(**dict(zip(hints, parts, strict=True)))
+    if kind is Record and len(made.fields) != len(made.values):
+        raise BadValue("fields and values differ in number")
+    return made
+
+
+@functools.cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    """The fields that cross, with their types."""
+    hints = typing.get_type_hints(kind)
+    return {one.name: hints[one.name] for one in fields(kind) if one.name not in ("lent", "exception")}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    kind, of = typing.get_origin(hint), typing.get_args(hint)
+    if kind is types.UnionType:
+        return any(_fits(value, one) for one in of)
+    if kind is tuple:
+        return type(value) is tuple and all(_fits(part, of[0]) for part in value)
+    if kind is dict:
+        return type(value) is dict and all(_fits(part, of[1]) for part in value.values())
+    return hint is Any or isinstance(value, (int, float) if hint is float else hint)
 
 
 def fields_of(value: Any) -> tuple[Any, tuple[str, ...]]:

@@ -12,13 +12,14 @@ import difflib
 import functools
 import importlib
 import importlib.util
+import shutil
 import sys
-import time
+import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType, TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from ..catalog.encodings import text_of
@@ -38,33 +39,35 @@ class ModuleSet:
     Args:
         folder: a copy of `tutorial/`, or `solutions/`.
         own: folder names of the lessons that are loaded for this set; all others are the reference.
-        texts: path below the folder -> what is run in place of that file.
-        from_solutions: those of `own` whose files are the solutions', here on the lessons of this set.
+        texts: path below the folder -> what is to be in place of that file, in a copy that is made of these lessons.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        own: Collection[str] = (),
-        texts: Mapping[str, str] | None = None,
-        from_solutions: Collection[str] = (),
-    ) -> None:
-        self.folder, self.own, self.texts = folder, frozenset(own), dict(texts or {})
-        self._homes = {name: (SOLUTIONS if name in from_solutions else folder) / name for name in self.own}
+    def __init__(self, folder: Path, own: Collection[str] = (), texts: Mapping[str, str] | None = None) -> None:
+        self.folder, self.own = folder, frozenset(own)
+        if texts:
+            self._copied(texts)
         self._failures: dict[str, tuple[BaseException, TracebackType | None]] = {}
-        self._loading_since: float | None = None
-        self._loaded_in = 0.0
+        self._is_loading = False
         self._top = _package(TOP, SOLUTIONS, folder)  # such as `tutorial.demo`, and a helper beside the lessons
         self.modules: dict[str, ModuleType] = {TOP: self._top}
         """Name -> module of this set: what is loaded so far."""
-        for name, home in self._homes.items():
-            package = self.modules[f"{TOP}.{name}"] = _package(f"{TOP}.{name}", home)
+        for name in self.own:
+            package = self.modules[f"{TOP}.{name}"] = _package(f"{TOP}.{name}", self.folder / name)
             package.__getattr__ = functools.partial(self.public_name, name)  # type: ignore[method-assign]
             setattr(self._top, name, package)
-        self._waiting = [*self.texts]
-        if self.own:
-            files = (_imported_in(text, name) for name in self.own for text in self._texts_of(name))
-            self._borrow(frozenset().union(*files))
+        paths = [f"{name}/{path.name}" for name in self.own for path in (self.folder / name).glob("*.py")]
+        self._borrow(frozenset().union(*(_imported_in(self.text(path)) for path in paths)))
+
+    def _copied(self, texts: Mapping[str, str]) -> None:
+        self._home = tempfile.TemporaryDirectory(prefix="ppo-by-hand-")
+        copy = Path(self._home.name).resolve() / self.folder.name
+        for name in self.own:
+            if (self.folder / name).is_dir():
+                shutil.copytree(self.folder / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for path, text in texts.items():
+            (copy / path).parent.mkdir(parents=True, exist_ok=True)
+            (copy / path).write_text(text, "utf-8", "surrogatepass")
+        self.folder = copy
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -115,8 +118,8 @@ class ModuleSet:
             return getattr(importlib.import_module(file), name)
         path, full_name = f"{self.folder.name}/{lesson}/{file}.py", f"{TOP}.{lesson}.{file}"
         with self.in_place():
-            if full_name not in sys.modules and not (self._homes[lesson] / f"{file}.py").is_file():
-                others = sorted(one.name for one in self._homes[lesson].glob("*.py") if one.stem != "__init__")
+            if full_name not in sys.modules and not (self.folder / lesson / f"{file}.py").is_file():
+                others = sorted(one.name for one in (self.folder / lesson).glob("*.py") if one.stem != "__init__")
                 raise Missing(f"there is no file {path}" + (f"; there is {', '.join(others[:5])}" if others else ""))
             module = self._load(full_name)
         if not hasattr(module, name):
@@ -126,26 +129,10 @@ class ModuleSet:
 
     def text(self, path: str) -> str:
         """What stands in a file below the folder, such as "lesson04_gae/gae.py"; "" where it cannot be read."""
-        if path in self.texts:
-            return self.texts[path]
         try:
-            home = self._homes.get(path.partition("/")[0])
-            return text_of(((home.parent if home else self.folder) / path).read_bytes())
+            return text_of((self.folder / path).read_bytes())
         except OSError:
             return ""
-
-    @property
-    def load_seconds(self) -> float:
-        """Of work, that loading the folder's files and all that they import has taken so far."""
-        return self._loaded_in + (time.process_time() - self._loading_since if self._loading_since is not None else 0.0)
-
-    def put_aside(self, lesson: str, dotted: str) -> None:
-        """Let an exercise that never ends be like its stub to the others that call it: they shall not wait as well."""
-
-        def waits(*args: Any, **options: Any) -> None:
-            raise NotImplementedError(f"{read_lesson(lesson).short}: {dotted}")
-
-        self.put(lesson, dotted, waits)
 
     def put(self, lesson: str, dotted: str, function: Callable[..., Any]) -> None:
         """Put a function in an exercise's place, in every file of its lesson: those loaded later import it."""
@@ -165,45 +152,16 @@ class ModuleSet:
         if name in self._failures:
             error, where = self._failures[name]
             raise error.with_traceback(where)
-        is_first = self._loading_since is None
-        if is_first and name in sys.modules:
+        if not self._is_loading and name in sys.modules:
             return sys.modules[name]  # it is whole: nothing is being loaded, and what failed is not there
-        if is_first:
-            self._loading_since = time.process_time()
+        before, self._is_loading = self._is_loading, True
         try:
-            while self._waiting:
-                self._run_text(self._waiting[0])
             return importlib.import_module(name)
         except BaseException as error:
             self._failures[name] = error, error.__traceback__
             raise
         finally:
-            if is_first:
-                self._loaded_in, self._loading_since = self.load_seconds, None
-
-    def _run_text(self, path: str) -> None:
-        """Run a text as the module of the file in whose place it stands, after those that it imports, and before the
-        files that import it."""
-        lesson, file = path.removesuffix(".py").split("/")
-        name, imports = f"{TOP}.{lesson}.{file}", _imported_in(self.texts[path], lesson)
-        self._waiting.remove(path)
-        try:
-            for other in [one for one in self._waiting if one.removesuffix(".py").replace("/", ".") in imports]:
-                if other in self._waiting:
-                    self._run_text(other)
-            spec = importlib.util.spec_from_file_location(name, self.folder / path)
-            assert spec is not None and spec.loader is not None
-            # Whoever reads the module's file, as lesson 10 reads a student's tests, reads what was run.
-            spec.loader.get_data = lambda _: self.texts[path].encode()  # type: ignore[attr-defined]
-            module = sys.modules[name] = importlib.util.module_from_spec(spec)
-            exec(_compiled(self.texts[path], str(self.folder / path)), vars(module))
-        except BaseException:
-            self._waiting.append(path)
-            sys.modules.pop(name, None)
-            raise
-
-    def _texts_of(self, lesson: str) -> Iterator[str]:
-        return (self.text(f"{lesson}/{path.name}") for path in sorted(self._homes[lesson].glob("*.py")))
+            self._is_loading = before
 
     def _borrow(self, names: Collection[str]) -> None:
         """Give the solutions' modules of these lessons their second names; for `demo` and `contest`, which are loaded
@@ -240,28 +198,15 @@ def _taken_out() -> dict[str, ModuleType]:
 
 
 @functools.lru_cache(maxsize=256)
-def _imported_in(text: str, lesson: str) -> frozenset[str]:
-    """What a file of a lesson imports of the course, such as "lesson05_ppo_loss.ppo_loss", and what that is in."""
-    found = []
+def _imported_in(text: str) -> frozenset[str]:
+    """The lessons that a file of a lesson names in an import, such as "lesson05_ppo_loss"."""
     try:
         nodes = [*ast.walk(ast.parse(text))]
     except Exception:
         return frozenset()  # It does not load either.
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            above = ["", f"{TOP}.{lesson}", TOP][min(node.level, 2)]
-            base = ".".join(filter(None, [above, node.module]))
-            found += [f"{base}.{alias.name}" for alias in node.names]
-    inside = (name.split(".")[1:] for name in found if name.startswith(f"{TOP}."))
-    return frozenset(".".join(parts[:count]) for parts in inside for count in range(1, len(parts) + 1))
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled(text: str, path: str) -> CodeType:
-    """A search for a cause runs the same text again and again."""
-    return compile(text, path, "exec", dont_inherit=True)
+    names = [alias.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names]
+    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
+    return frozenset(part for name in names for part in name.split("."))
 
 
 def _close_match(name: str, names: Collection[str]) -> str:

@@ -5,16 +5,12 @@ Both sides use this file; only the trusted side has to distrust what it reads.
 """
 
 import contextlib
-import functools
 import json
 import math
 import mmap
 import socket
 import struct
-import types
-import typing
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -25,16 +21,12 @@ from .messages import (
     ERROR_KINDS,
     MAX_DIM,
     MAX_ELEMENTS,
-    MAX_INT,
-    MAX_TEXT,
+    MESSAGES,
     NAMES,
     Call,
-    Elsewhere,
-    Foreign,
-    Frame,
+    Encoder,
     Outcome,
-    Record,
-    StudentError,
+    decode,
     leaves,
 )
 
@@ -42,13 +34,8 @@ MAGIC = b"PBH1"
 PREFIX = struct.Struct("<4sII")
 MAX_HEADER = 8_000_000
 MAX_BODY = 96_000_000
-MAX_NODES = 100_000
-MAX_DEPTH = 24
 ALIGN = 64
 """Of the tensors of a frame, in bytes: torch's own."""
-MESSAGES = Call, Outcome, StudentError, Frame
-KINDS = {kind.__name__: kind for kind in (*MESSAGES, Record, Foreign, Elsewhere)}
-"""What crosses by its fields."""
 
 
 class BadFrame(Exception):
@@ -151,49 +138,21 @@ class Line:
         """Answer one message after the other, until nobody asks any more or something else arrives."""
         with contextlib.suppress(Closed, BadFrame):
             while True:
-                found = answer(unpack(*receive(self._channel)))
-                try:
-                    packed = pack(found)
-                except TypeError as error:
-                    packed = pack({"error": ["TypeError", str(error)]})
-                send(self._channel, *packed)
+                send(self._channel, *pack(answer(unpack(*receive(self._channel)))))
 
 
 def pack(value: Any) -> tuple[Any, bytes]:
-    """A plain value as JSON, with the layouts of its tensors, and the bytes of these.
-
-    Raises:
-        TypeError: it is not plain.
-    """
-    tensors: list[Tensor] = []
-    tree = _tree(value, tensors)
-    layouts, body = _packed(tensors)
+    """A plain value as JSON, with the layouts of its tensors, and the bytes of these."""
+    encoder = Encoder()
+    tree = encoder.tree(value)
+    layouts, body = _packed(encoder.tensors)
     return [tree, layouts], body
-
-
-def _tree(value: Any, tensors: list[Tensor]) -> Any:
-    """A list, number, text or None as it is; all else by a name and what is in it."""
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, Tensor):
-        tensors.append(value)
-        return {"Tensor": len(tensors) - 1}
-    if type(value) in (list, tuple):
-        parts = [_tree(part, tensors) for part in value]
-        return parts if type(value) is list else {"tuple": parts}
-    if isinstance(value, dict):
-        return {"dict": [[key, _tree(part, tensors)] for key, part in value.items()]}
-    if type(value) not in KINDS.values():
-        raise TypeError(f"expected plain data, got {type(value).__name__}")
-    return {type(value).__name__: [_tree(getattr(value, name), tensors) for name in _hints(type(value))]}
 
 
 def _packed(tensors: Sequence[Tensor]) -> tuple[list[Any], bytes]:
     """The layout of each, [dtype, shape, strides], and their bytes one behind the other."""
     layouts, body = [], bytearray()
     for tensor in tensors:
-        if tensor.dtype not in NAMES or tensor.device.type != "cpu":
-            raise TypeError(f"expected a plain tensor, got {tensor.dtype} on {tensor.device}")
         tensor = tensor.detach().resolve_conj().resolve_neg()
         shape, strides = list(tensor.shape), list[int]()
         if not tensor.is_contiguous():
@@ -219,7 +178,7 @@ def unpack(node: Any, body: bytearray | mmap.mmap) -> Any:
     """
     try:
         tree, layouts = node
-        return _Reader(_unpacked(layouts, body)).value(tree)
+        return decode(tree, _unpacked(layouts, body))
     except BadFrame:
         raise
     except Exception as error:
@@ -241,7 +200,7 @@ def _unpacked(layouts: Any, body: bytearray | mmap.mmap) -> list[Tensor]:
         start = end + -end % ALIGN
         reach = _reach(shape, strides) if strides else math.prod(shape)
         end = start + reach * dtype.itemsize
-        if numbers > MAX_ELEMENTS + MAX_NODES or end > len(body):
+        if numbers > 2 * MAX_ELEMENTS or end > len(body):
             raise BadFrame("a tensor outside the frame")
         flat = torch.empty(0, dtype=dtype)
         if reach:
@@ -253,65 +212,6 @@ def _unpacked(layouts: Any, body: bytearray | mmap.mmap) -> list[Tensor]:
     if end != len(body):
         raise BadFrame("bytes that belong to nothing")
     return tensors
-
-
-class _Reader:
-    """Reads one tree, and counts its nodes."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self._tensors, self._nodes = tensors, 0
-
-    def value(self, node: Any, depth: int = 0) -> Any:
-        self._nodes += 1
-        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            raise BadFrame("too deep or too many parts")
-        if node is None or type(node) in (bool, float):
-            return node
-        if type(node) is int and abs(node) < MAX_INT:
-            return node
-        if type(node) is str:
-            return text(node)
-        if type(node) is list:
-            return [self.value(part, depth + 1) for part in node]
-        ((kind, inside),) = node.items()
-        if kind == "Tensor":
-            return self._tensors[inside]
-        if kind == "dict":
-            return {text(key): self.value(part, depth + 1) for key, part in inside}
-        parts = tuple(self.value(part, depth + 1) for part in inside)
-        return parts if kind == "tuple" else _made(KINDS[kind], parts)
-
-
-def _made(kind: type, parts: tuple[Any, ...]) -> Any:
-    """
-    Raises:
-        BadFrame: these are not its fields.
-    """
-    hints = _hints(kind)
-    if not all(_fits(part, hint) for part, hint in zip(parts, hints.values(), strict=True)):
-        raise BadFrame("a field of another type")
-    made = kind(**dict(zip(hints, parts, strict=True)))
-    if kind is Record and len(made.fields) != len(made.values):
-        raise BadFrame("fields and values differ in number")
-    return made
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    """The fields that cross, with their types."""
-    hints = typing.get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind) if field.name not in ("lent", "exception")}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    kind, of = typing.get_origin(hint), typing.get_args(hint)
-    if kind is types.UnionType:
-        return any(_fits(value, one) for one in of)
-    if kind is tuple:
-        return type(value) is tuple and all(_fits(part, of[0]) for part in value)
-    if kind is dict:
-        return type(value) is dict and all(_fits(part, of[1]) for part in value.values())
-    return hint is Any or isinstance(value, (int, float) if hint is float else hint)
 
 
 def unpack_outcome(node: Any, body: bytearray, call: Call) -> Outcome:
@@ -330,10 +230,3 @@ def unpack_outcome(node: Any, body: bytearray, call: Call) -> Outcome:
     if not set(found.changed) <= set(call.arguments):
         raise BadFrame("changed what it was not given")
     return found
-
-
-def text(node: Any) -> str:
-    """A text, cut to a length, that can be written as UTF-8."""
-    if type(node) is not str:
-        raise BadFrame("not a text")
-    return node[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")

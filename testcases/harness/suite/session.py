@@ -15,8 +15,8 @@ from ..catalog.points import once_written
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
 from ..diagnosis.upstream import Upstream
 from ..execution.executor import Executor, InProcess, stub_of
-from ..execution.listening import a_tests_own_calls
 from ..execution.messages import Call, Outcome, StudentError
+from ..execution.watching import a_tests_own_calls
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.failures import CheckFailed, NotStarted, Waiting
 from .runner import cases, cases_of
@@ -215,7 +215,7 @@ class Engine:
                 return Outcome(error=waits)
         self._endless[lesson, call.exercise] = outcome
         assert isinstance(self.subject, InProcess)
-        self.subject.modules(lesson).put_aside(lesson, call.exercise)
+        self.subject.put_aside(lesson, call.exercise)
         return outcome
 
 

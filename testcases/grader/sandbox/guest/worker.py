@@ -273,7 +273,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
             wire.send(channel, {"id": header["id"], "said": behind.said})
             continue
         if header.get("load"):
-            wire.send(channel, {"id": header["id"], "loaded": own.load(*header["load"])})
+            wire.send(channel, {"id": header["id"], "loaded": own.loads(*header["load"])})
             continue
         place: Any = body
         if header["place"]:

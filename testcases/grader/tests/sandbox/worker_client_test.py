@@ -10,7 +10,7 @@ import torch
 from testcases.grader.sandbox import worker_client
 from testcases.grader.sandbox.limits import Limits
 from testcases.harness.catalog.lessons import SOLUTIONS
-from testcases.harness.execution.executor import InProcess
+from testcases.harness.execution.executor import InProcess, Terms
 from testcases.harness.execution.messages import Call, Outcome, StudentError
 from testcases.harness.execution.modules import ModuleSet
 from testcases.harness.suite.asserts import named
@@ -84,7 +84,7 @@ def test_after_two_ends_an_exercise_is_asked_nothing_more(monkeypatch: pytest.Mo
 def test_loading_a_file_changes_nothing(line: str, loads: bool):
     path = "lesson04_gae/gae.py"
     source = {path: f"{(SOLUTIONS / path).read_text('utf-8')}\n{line}\n"}
-    executor = InProcess(lambda lesson: ModuleSet(SOLUTIONS, [lesson], source))
+    executor = InProcess(lambda lesson: ModuleSet(SOLUTIONS, [lesson], source), Terms(load_seconds=0.1))
     before = torch.get_default_dtype(), torch.initial_seed(), random.getstate()
-    assert executor.load("lesson04_gae", "td_errors", 0.2) == loads
+    assert executor.loads("lesson04_gae", "td_errors", 0.1) == loads
     assert (torch.get_default_dtype(), torch.initial_seed(), random.getstate()) == before

@@ -1,0 +1,275 @@
+"""What a call does beside its answer: what it prints, where it stops, and what it leaves behind, in its arguments, in
+live objects that it was handed and in global settings.
+
+A test's own call is an ordinary one: `print` goes where pytest puts it, and `breakpoint()`, or a breakpoint that an
+editor has set, stops in it. All other calls (is this a stub? what is the cause?) are quiet: the student did not make
+them.
+"""
+
+import bdb
+import ctypes
+import dataclasses
+import functools
+import inspect
+import io
+import pdb
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
+from types import ModuleType
+from typing import Any, TextIO
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+
+from .messages import MAX_PRINTED
+
+_is_tests_own: ContextVar[bool] = ContextVar("is_tests_own", default=False)
+
+
+@contextmanager
+def a_tests_own_calls() -> Iterator[None]:
+    """The calls of this block are a test's own."""
+    token = _is_tests_own.set(True)
+    try:
+        yield
+    finally:
+        _is_tests_own.reset(token)
+
+
+def is_tests_own() -> bool:
+    return _is_tests_own.get()
+
+
+class Heard(io.RawIOBase):
+    """What a call has printed: the beginning, and how much there was. A progress bar, which draws over its own line, is
+    no print. With `shown` it is printed there instead, and whatever the call closes, that stays open."""
+
+    def __init__(self, shown: TextIO | None = None) -> None:
+        self.kept, self.length, self.shown = bytearray(), 0, shown
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        data = bytes(data)
+        if self.shown is not None:
+            self.shown.write(data.decode("utf-8", "replace"))
+        elif not data.startswith(b"\r"):
+            self.kept += data[: max(0, MAX_PRINTED - self.length)]
+            self.length += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Not when a wrapper around it goes: the rest of the call prints here as well."""
+
+    @property
+    def text(self) -> str:
+        return self.kept.decode("utf-8", "replace")
+
+
+@contextmanager
+def listening() -> Iterator[Heard]:
+    """A call runs in this block. What is printed in a test's own is not in `Heard`: pytest shows it."""
+    heard, is_own = Heard(), is_tests_own()
+    # Two streams, because a file may detach or close one of them.
+    into = (Heard(sys.stdout), Heard(sys.stderr)) if is_own else (heard, heard)
+    out, err = (io.TextIOWrapper(one, "utf-8", "replace", write_through=True) for one in into)  # type: ignore[type-var]
+    with redirect_stdout(out), redirect_stderr(err), nullcontext() if is_own else _unstopped():
+        yield heard
+
+
+@contextmanager
+def _unstopped() -> Iterator[None]:
+    """In this block no `breakpoint()` stops, and none that is set by file and line."""
+    editor, trace, hooks = _editor(), sys.gettrace(), (sys.breakpointhook, pdb.set_trace)
+    # Each call does this: mock.patch takes ten times as long.
+    sys.breakpointhook = pdb.set_trace = lambda *args, **options: None
+    editor.trace_this_thread(False) if editor else sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.breakpointhook, pdb.set_trace = hooks
+        editor.trace_this_thread(True) if editor else sys.settrace(trace)
+
+
+def _editor() -> Any:
+    """debugpy, where an editor's debugger traces this thread."""
+    pydevd = sys.modules.get("pydevd")
+    is_on = pydevd and pydevd.get_global_debugger() and (sys.gettrace() is not None or hasattr(sys, "monitoring"))
+    return sys.modules.get("debugpy") if is_on else None
+
+
+def is_traced() -> bool:
+    """Whether somebody steps through this thread: then nothing takes too long."""
+    return isinstance(getattr(sys.gettrace(), "__self__", None), bdb.Bdb) or _editor() is not None
+
+
+def leaves_debugger(error: BaseException) -> bool:
+    """Whether this is pytest's way to end the run when somebody leaves its debugger."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") == "_pytest.debugging" for frame in frames)
+
+
+Marks = dict[str, Any]
+"""By the path of something that belongs to the caller, such as "model.training": what is equal as long as nobody has
+touched it."""
+
+
+def marks_of(objects: Mapping[Any, Any], path: str = "") -> Marks:
+    """The marks of tensors, modules, generators, and of what is inside lists, tuples, dicts and dataclasses."""
+    found: Marks = {}
+    for key, value in objects.items():
+        name, parts = f"{path}{key}", dict[Any, Any]()
+        if isinstance(value, Tensor):
+            own = {"": _written(value), ".requires_grad": value.requires_grad, ".grad": _gradient(value)}
+        elif isinstance(value, nn.Module):
+            own = _marks_of_module(value)
+        elif isinstance(value, torch.Generator):
+            own = {"": value.get_state().numpy().tobytes(), ".initial_seed()": value.initial_seed()}
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            own, parts = {}, {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        elif isinstance(value, dict):
+            own, parts = {"": tuple(value)}, value
+        elif isinstance(value, (list, tuple)):
+            own = {"": [part if isinstance(part, (int, float, str)) else id(part) for part in value]}
+            parts = dict(enumerate(value))
+        else:
+            continue
+        found |= {name + mark: what for mark, what in own.items()}
+        found |= marks_of(parts, f"{name}.") if path.count(".") < 3 else {}
+    return found
+
+
+def _marks_of_module(module: nn.Module) -> Marks:
+    weights = [*module.parameters(), *module.buffers()]
+    return {
+        "": [_sums(weight) for weight in weights],
+        ".training": [part.training for part in module.modules()],
+        ".requires_grad": [weight.requires_grad for weight in weights],
+        ".grad": [_gradient(weight) for weight in weights],
+    }
+
+
+def _written(tensor: Tensor) -> tuple[int, int]:
+    """Another one after the tensor was written to, or its memory exchanged."""
+    return tensor._version, tensor.data_ptr()
+
+
+def _sums(weight: Tensor) -> str:
+    """Of its numbers: a fused optimizer writes without counting it as a write."""
+    numbers = weight.detach().double()
+    return repr((numbers.sum().item(), numbers.square().sum().item()))
+
+
+def _gradient(tensor: Tensor) -> tuple[int, int] | None:
+    """None for one of zeros as well: it is as cleared as one that is gone."""
+    return _written(tensor.grad) if tensor.is_leaf and tensor.grad is not None and bool(tensor.grad.any()) else None
+
+
+def changed_since(before: Marks, after: Marks) -> set[str]:
+    """The paths whose mark is another one now."""
+    return {path for path in before if before[path] != after.get(path)}
+
+
+@contextmanager
+def watched(lesson: ModuleType, exercise: str, changed: set[str]) -> Iterator[None]:
+    """Until the end of the block a call of the exercise adds to `changed` what it changed of its caller's objects."""
+    head, _, method = exercise.partition(".")
+    holder, name = (getattr(lesson, head, None), method) if method else (lesson, head)
+    original = vars(holder).get(name) if isinstance(holder, type) else getattr(holder, name, None)
+    if not inspect.isfunction(original):
+        yield
+        return
+    with mock.patch.object(holder, name, _noting(original, changed, is_method=bool(method))):
+        yield
+
+
+def _noting(function: Callable[..., Any], changed: set[str], is_method: bool) -> Callable[..., Any]:
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(names, args, strict=False)) | kwargs
+        owner = given.pop(names[0], None) if is_method and names else None
+        before, answer = marks_of(_own_of(owner) | given), None
+        try:
+            answer = function(*args, **kwargs)
+            return answer
+        finally:
+            # An iterator may draw its numbers at the call, or when it is asked for the first item.
+            drawn = {name for name, one in given.items() if isinstance(one, torch.Generator)}
+            touched = changed_since(before, marks_of(_own_of(owner) | given))
+            changed.update(touched - (drawn if isinstance(answer, Iterator) else set()))
+
+    return noting
+
+
+def _own_of(owner: Any) -> dict[str, Any]:
+    """Of the object whose method is called only its models and generators: the rest is its own affair."""
+    if isinstance(owner, nn.Module):
+        return {"self": owner}
+    parts = getattr(owner, "__dict__", {}).items()
+    return {f"self.{name}": part for name, part in parts if isinstance(part, (nn.Module, torch.Generator))}
+
+
+UNSEEN = 2**61 - 1
+"""Each call finds torch's global generator at this seed, which nobody chooses: whether it is seeded can be seen."""
+WORDS = 4 * (624 + 1)
+"""Bytes in memory of the Mersenne twister's key and place."""
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "torch.is_grad_enabled()": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch.get_default_device()": (torch.get_default_device, torch.set_default_device),
+    "torch.get_num_threads()": (torch.get_num_threads, torch.set_num_threads),
+    "torch.is_autocast_enabled()": (
+        functools.partial(torch.is_autocast_enabled, "cpu"),
+        functools.partial(torch.set_autocast_enabled, "cpu"),
+    ),
+    "torch.is_anomaly_enabled()": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+}
+
+
+class GlobalState:
+    """What a call must not change for those that come after it."""
+
+    def __init__(self) -> None:
+        self.settings = {name: read() for name, (read, _) in SETTINGS.items()}
+        self.torch_state = torch.get_rng_state()
+        torch.default_generator.manual_seed(UNSEEN)
+        self.seeded_state = torch.get_rng_state()
+        self.python_state, self.numpy_state = random.getstate(), _numpy_state()
+        self.used_random = False
+
+    def restore(self) -> tuple[str, ...]:
+        """Put all back; what had been changed, in words."""
+        changed = []
+        for name, (read, write) in SETTINGS.items():
+            if (now := read()) != self.settings[name]:
+                changed.append(f"{name} is {now}, was {self.settings[name]}")
+                write(self.settings[name])
+        if torch.initial_seed() != UNSEEN:
+            changed.append("torch's global generator was seeded")
+        self.used_random |= not torch.equal(torch.get_rng_state(), self.seeded_state)
+        torch.set_rng_state(self.torch_state)
+        if random.getstate() != self.python_state:
+            self.used_random = True
+            random.setstate(self.python_state)
+        if self.numpy_state and self.numpy_state != _numpy_state():
+            self.used_random = True
+            generator, words = self.numpy_state
+            ctypes.memmove(generator.ctypes.state_address, words, WORDS)
+            sys.modules["numpy.random"].set_bit_generator(generator)  # type: ignore[attr-defined]
+        return tuple(changed)
+
+
+def _numpy_state() -> tuple[Any, bytes] | None:
+    """Numpy's old global generator and its words, where somebody has loaded numpy: to read them takes no time."""
+    numpy: Any = sys.modules.get("numpy.random")
+    generator = numpy and numpy.get_bit_generator()
+    is_known = type(generator).__name__ == "MT19937"
+    return (generator, ctypes.string_at(generator.ctypes.state_address, WORDS)) if is_known else None
