@@ -17,10 +17,11 @@ from testcases.course.students import (
     run_pytest,
     solved_folder,
 )
+from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, SCREEN, CheckFailed
-from testcases.harness.suite.asserts import named
+from testcases.harness.suite.asserts import example, named
 from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
 
@@ -195,6 +196,18 @@ def test_an_endless_loop(tmp_path: Path):
     assert len(mine) < 50, "the loop is waited for once, not once a test"
     assert set(found) == {"td_errors"}
     assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
+
+
+def test_after_two_calls_that_do_not_end_an_exercise_is_asked_nothing_more(tmp_path: Path):
+    subject = Counted(executor.student(answering(tmp_path, "while gamma == 0.125:\n    pass\nreturn rewards")))
+    engine = Engine(subject, reference=reference(), seconds=0.1)
+    calls = [example(Exercise(LESSON, "td_errors"), [1.0], [2.0, 4.0], [0], gamma=gamma) for gamma in (0.125, 0.5) * 2]
+    other = example(Exercise(LESSON, "compute_gae"), [1.0], [2.0, 4.0], [0])
+    with engine.active():
+        errors = [engine.ask(call).error for call in (*calls, other)]
+    assert [error and error.kind for error in errors] == ["timeout", None, "timeout", "timeout", None]
+    gammas = [one.arguments["gamma"] for one in subject.asked if one.exercise == "td_errors"]
+    assert gammas[-3:] == [0.125, 0.5, 0.125]
 
 
 @pytest.mark.slow

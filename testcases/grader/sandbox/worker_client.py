@@ -114,7 +114,7 @@ class InSandbox:
             ("this submission", self.sandbox.spent, limits.submission_seconds),
         ):
             if spent > most:
-                return _not_asked(f"the calls of {of} together took more than {most:g} seconds")
+                return ends[-1] if ends else _not_asked(f"the calls of {of} together took more than {most:g} seconds")
         return self._endless.get(file)
 
     def _as_said_behind(self, outcome: Outcome) -> Outcome:

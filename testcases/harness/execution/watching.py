@@ -64,6 +64,12 @@ class Heard(io.RawIOBase):
             self.length += len(data)
         return len(data)
 
+    def fileno(self) -> int:
+        """Of the process's own stdout."""
+        if sys.__stdout__ is None:
+            raise io.UnsupportedOperation("fileno")
+        return sys.__stdout__.fileno()
+
     def close(self) -> None:
         """Not when a wrapper around it goes: the rest of the call prints here as well."""
 

@@ -78,7 +78,7 @@ class Verdicts:
             return "" if first == item.nodeid else f"{entry.lesson}: {entry.exercise} is waiting for {file} to load"
         if found and found.kind == "timeout":
             first = self._said_by.setdefault((entry.lesson, entry.exercise), item.nodeid)
-            said = f"{entry.lesson}: {entry.exercise} is not called again, since one call did not end"
+            said = f"{entry.lesson}: {entry.exercise} is not called again, since two calls did not end"
             return "" if first == item.nodeid else said
         return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -20,6 +21,9 @@ from ..execution.watching import a_tests_own_calls
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.failures import CheckFailed, NotStarted, Waiting
 from .runner import cases, cases_of
+
+MOST_LATE = 2
+"""After so many calls that did not end an exercise is asked nothing more, here and by the grader."""
 
 
 @dataclass(eq=False)
@@ -45,8 +49,7 @@ class Engine:
     """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
     run it could report anything, so such reports neither cost nor earn points."""
     impatient: bool = False
-    """An exercise that took too long once is not called again, by no test and by no other exercise; the subject is a
-    InProcess."""
+    """An exercise that is asked nothing more is not called by other exercises either; the subject is an InProcess."""
     thorough: bool = True
     """Whether agreement with the reference asks the questions of `families`, too."""
     pays_once: bool = False
@@ -64,6 +67,7 @@ class Engine:
     lent: set[tuple[str, str, str]] = field(default_factory=set)
     """Lesson, exercise and the stub that it called, where the solution answered for the stub, since then."""
 
+    _late: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
     _endless: dict[tuple[str, str], Outcome] = field(default_factory=dict, init=False)
 
     @contextmanager
@@ -148,16 +152,14 @@ class Engine:
             raise NotStarted(lesson, exercise)
 
     def ask(self, call: Call) -> Outcome:
-        """Run a call on the subject. An exercise that hangs on an ordinary example is not called again.
+        """Run a call on the subject. After MOST_LATE calls that did not end an exercise is asked nothing more.
 
         Raises:
             NotStarted, Waiting: it, or one that it calls, is still a stub.
         """
         self.require_started(call.lesson, call.exercise)
-        first = self._first_answer(call.lesson, call.exercise)
-        known = self._endless.get((call.lesson, call.exercise)) or (first if first and is_timeout(first) else None)
         with a_tests_own_calls() if self.is_heard else nullcontext():
-            outcome = known or self._run(call)
+            outcome = self._endless.get((call.lesson, call.exercise)) or self._run(call)
         if outcome.error is None:
             self.answered.append(call)
         if is_own_stub(outcome, call.lesson, call.exercise):
@@ -165,7 +167,7 @@ class Engine:
         if stub := stub_of(outcome):
             number, name = stub
             if (call.lesson, name) in self._endless:
-                raise Waiting(call.lesson, call.exercise, f"waits for {name}, of which one call did not end")
+                raise Waiting(call.lesson, call.exercise, f"waits for {name}, of which {MOST_LATE} calls did not end")
             why = f"needs {name} of lesson {number}, which is still a stub. {once_written(name)}"
             raise Waiting(call.lesson, call.exercise, why, stub)
         self.lent.update((call.lesson, call.exercise, name) for name in outcome.lent)
@@ -182,7 +184,7 @@ class Engine:
         outcome = self.subject.run(hurried)
         while self._lends(call, outcome):
             outcome = self.subject.run(hurried)
-        return self._blame(call, outcome) if self.impatient and is_timeout(outcome) else outcome
+        return self._late_answer(call, outcome) if is_timeout(outcome) else outcome
 
     def _lends(self, call: Call, outcome: Outcome) -> bool:
         """Whether this answer is the error of another stub of its lesson, for which the solution answers from now on.
@@ -200,23 +202,30 @@ class Engine:
         self.subject.lend(lesson.name, name)
         return True
 
-    def _blame(self, call: Call, outcome: Outcome) -> Outcome:
-        """Replace the exercise that did not end by its stub: this one, or the innermost that it calls."""
+    def _late_answer(self, call: Call, outcome: Outcome) -> Outcome:
+        """Of a call that did not end. The fault may be in the innermost exercise that it calls."""
         assert outcome.error is not None
-        lesson = call.lesson
-        known = {name.rpartition(".")[2]: name for name in read_lesson(lesson).exercises}
-        inner = [known[frame.function] for frame in outcome.error.frames if frame.function in known][-1:]
-        for called in inner if inner != [call.exercise] else ():
-            if (lesson, called) not in self._endless and (asked := examples(lesson, called)[:1]):
-                # On a plain example a second is plenty.
-                self._run(replace(asked[0], seconds=call.seconds / 5))
-            if (lesson, called) in self._endless:
-                waits = StudentError("raised", NotImplementedError.__name__, f"{read_lesson(lesson).short}: {called}")
-                return Outcome(error=waits)
-        self._endless[lesson, call.exercise] = outcome
-        assert isinstance(self.subject, InProcess)
-        self.subject.put_aside(lesson, call.exercise)
+        key = call.lesson, call.exercise
+        if self.impatient:
+            known = {name.rpartition(".")[2]: name for name in read_lesson(call.lesson).exercises}
+            inner = [known[frame.function] for frame in outcome.error.frames if frame.function in known][-1:]
+            for called in inner if inner != [call.exercise] else ():
+                if self._never_ends(call.lesson, called, call.seconds / 5):  # On plain examples that is plenty.
+                    stub = f"{read_lesson(call.lesson).short}: {called}"
+                    return Outcome(error=StudentError("raised", NotImplementedError.__name__, stub))
+        self._late[key] += 1
+        if self._late[key] >= MOST_LATE:
+            self._endless[key] = outcome
+            if self.impatient and isinstance(self.subject, InProcess):
+                self.subject.put_aside(*key)
         return outcome
+
+    def _never_ends(self, lesson: str, exercise: str, seconds: float) -> bool:
+        """Whether an exercise is asked nothing more, now that it is asked some plain examples."""
+        for asked in examples(lesson, exercise)[:MOST_LATE]:
+            if (lesson, exercise) not in self._endless:
+                self._run(replace(asked, seconds=seconds))
+        return (lesson, exercise) in self._endless
 
 
 @cache
