@@ -55,15 +55,15 @@ def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any
 
     def score(input_ids: Any, attention_mask: Any, prompt_length: Any) -> Tensor:
         asked.append((input_ids, attention_mask, prompt_length))
-        return torch.zeros(len(responses), dtype=torch.float64)
+        return torch.zeros(len(responses))
 
-    table = torch.zeros(6, 6, dtype=torch.float64)
+    table = torch.zeros(6, 6)
     model = actor_critic(lesson, Table(table), Critic(table[0])).train()
     model.value_model.inner.eval()
     reference = Table(table).train()
     before, reference_before = modes_of(model.modules()), modes_of(reference.modules())
     names = _attributes(model, reference)
-    zeros = torch.zeros(responses.shape, dtype=torch.float64)
+    zeros = torch.zeros(responses.shape)
     found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
     after = modes_of(model.modules())
     return {

@@ -260,3 +260,7 @@ def test_expected_best_of_n_where_no_float_holds_the_number_of_choices():
     # Scores 1 ... N: the mean maximum of n of them is n (N + 1) / (n + 1)
     scores = torch.arange(1, 2001, dtype=torch.float64).flip(0)[None]
     assert_equal(expected_best_of_n(scores, 1000), [1000 * 2001 / 1001])
+
+
+def test_expected_best_of_n_is_no_training():
+    assert_equal(gradients(expected_best_of_n, [[1.0, 2.0]], 2, wrt="scores"), scores=None)

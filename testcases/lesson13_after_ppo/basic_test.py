@@ -231,7 +231,7 @@ def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss
 
 # Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
 @named("n, best", {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)})
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_expected_best_of_n_by_hand(n, best):
     assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0]], n), [best])
 

@@ -18,6 +18,9 @@ BY_NAME = {
     "gradient|detach|of_data|are_data": "where a gradient may flow",
     "float|precision|dtype|digits": PRECISION,
     "tail|unlikely|far_from|overflow|long|any_size": EXTREME,
+    "no_words_for_the_prompt": "memory, which logits that nobody reads would take",
+    "fewest": "shares that reach the bound exactly",
+    "refuses": "what has no right answer",
 }
 """What a test is about whose question is plain, by words in its name."""
 
