@@ -89,15 +89,17 @@ class Explanation:
             return Diagnosis(self._in_a_hunt(seen, part))
         if same_outcome(right, mine):  # Too near to the right answer for any mistake to tell.
             return Diagnosis((sign,) if (sign := self._sign(seen)) else ())
+        earlier = self._failed.setdefault(key, [])
+        if known := self._known(seen):
+            earlier[:] = [*earlier, seen][-MAX_FAILED:]
+            return Diagnosis(known)
         if neighbors and (inside := self._inside(seen)):
             return inside
         if mine.error and (sign := cause_of_error(mine.error, asked, self._names(*key))):
             return Diagnosis((sign,))
-        known = self._known(seen)
-        causes = known or self._search(seen, part)
-        earlier = self._failed.setdefault(key, [])
+        causes = self._search(seen, part)
         earlier[:] = [*earlier, seen][-MAX_FAILED:]
-        if causes and not known:
+        if causes:
             self._found.setdefault(key, []).append(causes)
         return Diagnosis(causes)
 
