@@ -17,7 +17,7 @@ from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
 from testcases.harness.diagnosis.sentences import SENTENCES, SHOWN, lines_of
 from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named, Repair, Shows, Sign, Step
-from testcases.harness.execution.executor import Executor, solutions_changed
+from testcases.harness.execution.executor import Executor, solutions, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
 from testcases.harness.oracle.reference import calls_made, examples, shared_reference, with_change
 from testcases.harness.report.compare import same_outcome
@@ -315,6 +315,14 @@ def test_the_bench_gives_the_right_answer_when_nothing_is_changed(lesson: str, e
             bench.ask(examples(lesson, exercise)[0], mistake)
     named = [one for one in wrong_answers(lesson) if one.exercise == exercise]
     assert [one.wrong for one in bench.mistakes if one.wrong] == named
+
+
+@pytest.mark.parametrize("name, is_of_more", [("k3_by_exp_minus_one", True), ("subtracted_in_half_precision", False)])
+def test_where_16_bits_are_too_few_only_a_mistake_of_16_bits_is_named(name: str, is_of_more: bool):
+    bench = bench_of("lesson06_kl_rewards", "estimate_kl")
+    mistake = next(one for one in bench.mistakes if one.wrong and one.wrong.name == name)
+    explanation = Explanation(solutions(), shared_reference(), lambda *of: None)
+    assert explanation._is_of_more(bench, mistake) == is_of_more
 
 
 @pytest.mark.slow
