@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from testcases.harness.catalog.lessons import ROOT, TESTCASES, TUTORIAL, lesson_names  # noqa: E402
 from testcases.harness.catalog.lessons import lesson as read_lesson  # noqa: E402
-from testcases.harness.catalog.points import CONTRACT, KINDS, is_basic, lesson_of, split_node  # noqa: E402
+from testcases.harness.catalog.points import CONTRACT, KINDS, is_basic, lesson_of, split_node, suites  # noqa: E402
 from testcases.harness.execution import executor  # noqa: E402
 from testcases.harness.oracle.reference import load  # noqa: E402
 from testcases.harness.report.failures import Kept, NotStarted, Waiting, shortened  # noqa: E402
@@ -27,7 +27,7 @@ from testcases.harness.student import last_words, own_tests, summary  # noqa: E4
 from testcases.harness.student.summary import OPEN, Verdicts, told  # noqa: E402
 from testcases.harness.suite import anti_gaming  # noqa: E402
 from testcases.harness.suite.asserts import failure_of  # noqa: E402
-from testcases.harness.suite.runner import entry_of, keep_what_is_loaded  # noqa: E402
+from testcases.harness.suite.runner import entries, entry_of, keep_what_is_loaded  # noqa: E402
 from testcases.harness.suite.session import Engine  # noqa: E402
 
 LEAVE = os._exit
@@ -122,12 +122,14 @@ class _Plugin:
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Load the lessons, and what their scenarios need, such as peft: seconds that belong to no test."""
+        """Load the lessons, what their scenarios need, such as peft, and all their suites, whose points are counted
+        whatever tests are chosen: seconds that belong to no test."""
         try:
             for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items} - {""}):
-                load(f"solutions.{lesson}")
-                if (TESTCASES / lesson / "scenarios.py").is_file():
-                    load(f"testcases.{lesson}.scenarios")
+                own = [name for name in (*suites(lesson), "scenarios") if (TESTCASES / lesson / f"{name}.py").is_file()]
+                for module in (f"solutions.{lesson}", *(f"testcases.{lesson}.{name}" for name in own)):
+                    load(module)
+                entries(lesson)
         except LookupError as error:
             raise pytest.UsageError(str(error)) from None
         keep_what_is_loaded()

@@ -218,17 +218,24 @@ def test_a_file_that_hides_a_library_is_named(course: Path, name: str):
     )
 
 
-@pytest.mark.parametrize("damage, says", [("", "is missing"), ("def (", "cannot be loaded (SyntaxError: ")])
-def test_a_damaged_file_of_the_course_is_one_sentence(course: Path, damage: str, says: str):
-    given = course / "ppo_by_hand" / "core" / "shapes.py"
+@pytest.mark.parametrize(
+    "file, asked, damage, says",
+    [
+        ("ppo_by_hand/core/shapes.py", SUITE, "", "is missing"),
+        ("ppo_by_hand/core/shapes.py", SUITE, "def (", "cannot be loaded (SyntaxError: "),
+        (f"{SUITE}/advanced_test.py", f"{SUITE}/basic_test.py", "def (", "cannot be loaded (SyntaxError: "),
+    ],
+)
+def test_a_damaged_file_of_the_course_is_one_sentence(course: Path, file: str, asked: str, damage: str, says: str):
+    given = course / file
     whole = given.read_text("utf-8")
     given.write_text(whole + damage, "utf-8") if damage else given.unlink()
-    command = [sys.executable, "-m", "pytest", SUITE]
+    command = [sys.executable, "-m", "pytest", asked]
     done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, check=False)
     given.write_text(whole, "utf-8")
     (said,) = done.stderr.strip().splitlines()
-    assert said.startswith("ERROR: ppo_by_hand/core/shapes.py, a file of the course, ") and done.returncode == 4
-    assert says in said and said.endswith("`git checkout ppo_by_hand/core/shapes.py` brings it back")
+    assert said.startswith(f"ERROR: {file}, a file of the course, ") and done.returncode == 4
+    assert says in said and said.endswith(f"`git checkout {file}` brings it back")
 
 
 def test_watch_runs_a_lesson_at_each_save(course: Path, file: Path):
