@@ -37,7 +37,7 @@ def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:
         path.unlink(missing_ok=True)
         return
     for person in known.people:
-        row: list[object] = [*known.rows[person.row]]
+        row: list[object] = [*person.cells]
         row += [""] * (len(names) - len(row))
         if mark := by_row.get(person.row):
             row[names.index("grade")] = _scaled(mark, row[names.index("maximum grade")])

@@ -56,6 +56,8 @@ class Person:
     login: str = ""
     email: str = ""
     section: str = ""
+    cells: tuple[str, ...] = ()
+    """The whole line."""
 
     @property
     def key(self) -> str:
@@ -74,7 +76,6 @@ class People:
 
     people: list[Person] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
-    rows: dict[int, list[str]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.people)
@@ -171,14 +172,13 @@ def read(path: Path) -> People:
             values["name"] = whole or (values.get("login") and values.get("identifier")) or ""
         if values.get("login") and "github_username" in names:
             values["identifier"] = ""
-        person = Person(number, **values)
+        person = Person(number, **values, cells=tuple(row))
         if not person.key:
             raise ValueError(f"{path.name}, line {number}: expected a name or an id, got {clean(','.join(row))!r}")
         for one in person.ids:
             if seen.setdefault(one, number) != number:
                 raise ValueError(f"{path.name}, line {number}: {clean(one)!r} is in line {seen[one]} as well")
         found.people.append(person)
-        found.rows[number] = row
     return found
 
 

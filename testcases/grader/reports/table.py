@@ -31,18 +31,8 @@ YOURS = ("score", "reason", "regrade", "comment")
 NOTHING = "nothing handed in"
 
 
-@dataclass
-class Line:
-    """One line of the table, as an instructor left it."""
-
-    number: int
-    cells: dict[str, str]
-    """Every column, those that somebody added as well."""
-
-    @property
-    def score(self) -> float | None:
-        """Checked when the table was read."""
-        return _number(self.cells["score"])
+Line = dict[str, str]
+"""One line of the table, as an instructor left it: every column, those that somebody added as well."""
 
 
 @dataclass
@@ -55,7 +45,7 @@ class Table:
 
     def regrade(self) -> dict[str, str]:
         """Folder -> what is to be graded again: a lesson, an exercise, or all of it."""
-        return {one.cells["folder"]: one.cells["regrade"] for one in self.lines if one.cells["regrade"]}
+        return {one["folder"]: one["regrade"] for one in self.lines if one["regrade"]}
 
 
 @dataclass
@@ -68,8 +58,6 @@ class Mark:
     person: Person | None = None
     yours: dict[str, str] = field(default_factory=dict)
     """What the instructor wrote, by column."""
-    score: float | None = None
-    """The instructor's."""
     ours: str = ""
     """The id that we found."""
     looks: list[tuple[str, str]] = field(default_factory=list)
@@ -80,6 +68,11 @@ class Mark:
     @property
     def points(self) -> float | None:
         return self.sheet.points if self.sheet else None
+
+    @property
+    def score(self) -> float | None:
+        """The instructor's, which was checked when the table was read."""
+        return _number(self.yours.get("score", ""))
 
     @property
     def mark(self) -> float | None:
@@ -119,26 +112,27 @@ def read(out: Path) -> Table:
         wanted = f"expected the columns {', '.join(COLUMNS)}, each once"
         raise ValueError(f"{FILE}: {wanted}, got {clean(', '.join(header))}; {LAST} has the table before it")
     table, seen = Table(added=[name for name in names if name not in COLUMNS]), dict[str, int]()
-    for line, row in rows:
+    for place, row in rows:
         if len(row) > len(header):
-            raise ValueError(f"{FILE}, line {line}: expected {len(header)} cells, got {len(row)}; a comma needs quotes")
+            raise ValueError(
+                f"{FILE}, line {place}: expected {len(header)} cells, got {len(row)}; a comma needs quotes"
+            )
         values = [unguarded(value).strip() for value in [*row, *[""] * len(names)][: len(names)]]
-        found = Line(line, dict(zip(names, values, strict=True)))
-        _check(found, seen)
-        table.lines.append(found)
+        table.lines.append(dict(zip(names, values, strict=True)))
+        _check(place, table.lines[-1], seen)
     return table
 
 
-def _check(line: Line, seen: dict[str, int]) -> None:
-    where, cells = f"{FILE}, line {line.number}", line.cells
-    if cells["score"] and _number(cells["score"]) is None:
-        raise ValueError(f"{where}: score: expected a number from 0, got {clean(cells['score'])!r}")
-    key = cells["folder"] or f"\0{cells['id']}"
+def _check(place: int, line: Line, seen: dict[str, int]) -> None:
+    where = f"{FILE}, line {place}"
+    if line["score"] and _number(line["score"]) is None:
+        raise ValueError(f"{where}: score: expected a number from 0, got {clean(line['score'])!r}")
+    key = line["folder"] or f"\0{line['id']}"
     if key == "\0":
         raise ValueError(f"{where}: expected a folder or an id, got neither")
     if key in seen:
         raise ValueError(f"{where}: {clean(key.strip(chr(0)))!r} has line {seen[key]} as well: remove one of the two")
-    seen[key] = line.number
+    seen[key] = place
 
 
 def _number(text: str) -> float | None:
@@ -161,23 +155,23 @@ def seen(out: Path) -> dict[str, Any]:
 def decide(sheets: Sequence[Sheet], known: People, table: Table, before: Mapping[str, Any]) -> list[Mark]:
     """The lines of the next table: every submission, everybody else on the list, and no edit is lost."""
     owners = match(sheets, known)
-    lines = {line.cells["folder"]: line for line in table.lines if line.cells["folder"]}
+    lines = {line["folder"]: line for line in table.lines if line["folder"]}
     marks = []
     for sheet in sheets:
         line, (person, why) = lines.pop(_in_table(sheet.folder), None), owners[sheet.page]
         mark = _with(Mark(sheet, sheet.folder, person, ours=person.key if person else ""), line)
-        _say_whose(mark, line.cells["id"] if line else "", why, known, before.get(sheet.folder) or {})
+        _say_whose(mark, line["id"] if line else "", why, known, before.get(sheet.folder) or {})
         marks.append(mark)
-    rest = [*lines.values(), *(line for line in table.lines if not line.cells["folder"])]
+    rest = [*lines.values(), *(line for line in table.lines if not line["folder"])]
     _give_back(marks, rest)
     have = {mark.person.key for mark in marks if mark.person}
     for person in known.people:
         if person.key not in have:
-            own = [one for one in rest if not one.cells["folder"] and one.cells["id"] == person.key]
+            own = [one for one in rest if not one["folder"] and one["id"] == person.key]
             marks.append(_with(Mark(person=person), own[0] if own else None))
             rest = [one for one in rest if one not in own]
     for line in rest:
-        if any(line.cells[name] for name in (*YOURS, *table.added)):
+        if any(line[name] for name in (*YOURS, *table.added)):
             marks.append(_left(line, have, known))
     _check_owners(marks, bool(known))
     for mark in marks:
@@ -191,10 +185,8 @@ def _in_table(folder: str) -> str:
 
 
 def _with(mark: Mark, line: Line | None) -> Mark:
-    if line:
-        known = {"folder", "student", "id", "points", "flags"}
-        mark.yours = {name: value for name, value in line.cells.items() if name not in known}
-        mark.score = line.score
+    known = {"folder", "student", "id", "points", "flags"}
+    mark.yours = {name: value for name, value in line.items() if name not in known} if line else {}
     return mark
 
 
@@ -236,7 +228,7 @@ def _give_back(marks: Sequence[Mark], rest: list[Line]) -> None:
     """A line whose folder nobody has any more is that of who has its id: a spreadsheet may have changed the name, or
     somebody has handed in who had not."""
     for mark in marks:
-        fits = [line for line in rest if mark.person and not mark.yours and line.cells["id"] == mark.person.key]
+        fits = [line for line in rest if mark.person and not mark.yours and line["id"] == mark.person.key]
         if len(fits) == 1:
             _with(mark, fits[0])
             rest.remove(fits[0])
@@ -244,13 +236,12 @@ def _give_back(marks: Sequence[Mark], rest: list[Line]) -> None:
 
 def _left(line: Line, have: set[str], known: People) -> Mark:
     """Somebody has written into a line whose submission is gone: it stays."""
-    cells = line.cells
-    person = known.named(cells["id"]) or Person(name=cells["student"], id=cells["id"])
-    mark = _with(Mark(folder=cells["folder"], person=person), line)
-    if cells["folder"]:
+    person = known.named(line["id"]) or Person(name=line["student"], id=line["id"])
+    mark = _with(Mark(folder=line["folder"], person=person), line)
+    if line["folder"]:
         mark.looks.append((NOT_FOUND, "the submission of this line is not in this run; what you wrote is kept"))
-    if cells["id"] in have or not cells["id"]:
-        mark.problem = "nobody's line" if not cells["id"] else "another line has its id"
+    if line["id"] in have or not line["id"]:
+        mark.problem = "nobody's line" if not line["id"] else "another line has its id"
     return mark
 
 
