@@ -168,7 +168,7 @@ def test_the_secret_is_made_kept_and_told_nobody(few: Path, undisturbed: Path, t
         (["testcases", "--assignment", "no-such-file"], "No such file"),
         (["testcases", "--limits", "minutes=3"], "LIMITS: expected such as lesson_seconds=60"),
         (["testcases", "--limits", "call_seconds=many"], "got 'call_seconds=many'"),
-        (["testcases"], "Debian and Ubuntu: apt install bubblewrap"),
+        (["book"], "Debian and Ubuntu: apt install bubblewrap"),
     ],
 )
 def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):
