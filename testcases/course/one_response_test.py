@@ -20,8 +20,8 @@ SAID = {
     "tutorial/README.md": (
         "the score: {score:.2f}.",
         "-{kl_coef} * ({log_probs[superb]:.2f} + {minus_ref[superb]:.2f}) = {rewards[superb]:.2f}",
-        '"superb" raises it from {values[superb]:.2f} to {values[but]:.2f}, "weak" lowers it from {values[weak]:.2f} '
-        "to {values[.]:.2f}",
+        '"superb" raises it from {values[superb]:.2f} to {values[but]:.2f}, and "weak" lowers it from '
+        "{values[weak]:.2f} to {values[.]:.2f}",
     ),
     "tutorial/lesson04_gae/README.md": (
         "the reward model gave it {score:.2f}. The critic (lesson 0) had expected {values[the]:.2f}, so the review is "
