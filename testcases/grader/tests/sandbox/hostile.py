@@ -356,7 +356,7 @@ CASES = {
         driver.changed_since = lambda before, after: set()
         '''),
     "mask-of-sevens": Case("a mask that it leaves as no mask; where there is one, the test is lost", "wrong", (
-        f"right = {UNCHECKED.removeprefix('return ')}\nif dones.dtype == torch.bool:\n    dones.view(torch.uint8).fill_(7)\nreturn right",), score=2),
+        f"right = {UNCHECKED.removeprefix('return ')}\nif dones.dtype == torch.bool:\n    dones.view(torch.uint8).fill_(7)\nreturn right",), score=3),
     "driver-copies": Case("in place on copies that its driver makes: from outside that is a function that copies", "wrong", (
         f"rewards += 1\nrewards -= 1\n{UNCHECKED}",), score=WHOLE - 1,
         top="real = wire.unpack\nwire.unpack = lambda header, body: real(header, bytearray(body))"),
