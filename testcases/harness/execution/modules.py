@@ -15,6 +15,7 @@ import importlib.util
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
@@ -59,8 +60,9 @@ class ModuleSet:
         self._borrow(frozenset().union(*(_imported_in(self.text(path)) for path in paths)))
 
     def _copied(self, texts: Mapping[str, str]) -> None:
-        self._home = tempfile.TemporaryDirectory(prefix="ppo-by-hand-")
-        copy = Path(self._home.name).resolve() / self.folder.name
+        home = tempfile.mkdtemp(prefix="ppo-by-hand-")
+        weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
+        copy = Path(home).resolve() / self.folder.name
         for name in self.own:
             if (self.folder / name).is_dir():
                 shutil.copytree(self.folder / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
