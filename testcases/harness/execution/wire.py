@@ -32,7 +32,7 @@ from .messages import (
 
 MAGIC = b"PBH1"
 PREFIX = struct.Struct("<4sII")
-MAX_HEADER = 8_000_000
+MAX_HEADER = 3_000_000
 MAX_BODY = 96_000_000
 ALIGN = 64
 """Of the tensors of a frame, in bytes: torch's own."""
