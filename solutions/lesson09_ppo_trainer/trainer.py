@@ -2,17 +2,17 @@
 
     for each batch of prompts:                                                              training_step
         the policy writes responses and keeps the log-probs of their tokens                 generate_responses
-        reference, critic and reward model read them; the reward is the score, minus
-            kl_coef * (log_probs - ref_log_probs) on each token                             compute_rewards
-        GAE makes advantages and returns of rewards and values; the advantages are whitened
+        reference, critic and reward model read them; the reward of each token is
+            -kl_coef * (log_probs - ref_log_probs), and the last one also gets the score    compute_rewards
+        GAE makes advantages and returns of rewards and values; the advantages are whitened (in training_step)
         for each epoch, for each minibatch:
             for each microbatch: loss, backward; then clip the gradient and step            optimizer_step
                 ratio = exp(new log_probs - log_probs)
                 loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy   compute_loss
-        kl_coef moves towards its target
+        kl_coef moves towards its target                                                    (in training_step)
 
-The methods stand in this order, each below those that it calls; then come `train`, which draws the batches, and the
-checkpoints. At the end of the file are helpers, which are given.
+In the file each method stands below those that it calls, so `training_step` comes last of these five. Then come
+`train`, which draws the batches, and the checkpoints. At the end of the file are helpers, which are given.
 """
 
 from __future__ import annotations
@@ -282,8 +282,8 @@ class PPOTrainer:
            if `config.whiten_advantages` says so; the returns stay as they are
         4. set the learning rate of this update; for each epoch, for each minibatch of `self.minibatch_size` rows, in
            a new order from `self.shuffling`: call `optimizer_step`, and keep what it returns in `self.steps`. The
-           epochs end at once when a minibatch's `approx_kl` exceeds `config.max_update_kl`: the policy has moved far
-           enough. (NaN exceeds nothing: that step was skipped.)
+           epochs end at once after a step whose `approx_kl` exceeded `config.max_update_kl`: the policy has moved far
+           enough from the one that sampled. (NaN exceeds nothing: that step was skipped.)
         5. after all of them: merge their statistics (`_merge`), update the KL coefficient with the KL of the rollout
            and the number of its responses, and count the update
 
