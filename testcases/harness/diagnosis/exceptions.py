@@ -39,7 +39,7 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"'bool' object has no attribute|'bool' object is not (subscriptable|iterable)",
-        "a tensor compared with several values by `==` is one False in Python",
+        "a tensor that is compared with several values at once by `==` gives a single True or False",
         "compare with each value, or use `torch.isin`",
     ),
     (
@@ -83,7 +83,7 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"too many values to unpack|not enough values to unpack",
-        "a shape, or an answer, is taken apart into another number of parts than it has",
+        "a shape or an answer is unpacked into more names than it has parts, or into fewer",
         "`...` and negative dimensions work for any number of dimensions",
     ),
     (
@@ -98,7 +98,7 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"UnboundLocalError|referenced before assignment|not associated with a value",
-        "a name is read on a way through the code on which it was never set",
+        "a variable is read before it is set, at least on one way through the code",
         "set it before the loop or the `if`",
     ),
     (
@@ -113,7 +113,7 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"loading it failed: '\w+'$",
-        "the file has no part of that name, because each part of `_state()` is to be saved whole",
+        "the file has no part of that name, but each part of `_state()` should be saved whole",
         "save all of `_state()`",
     ),
     (

@@ -13,17 +13,17 @@ from .code import words_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Shows, Sign, Step, Twice
 
 SENTENCES: dict[Shows, tuple[str, str]] = {
-    Shows.IGNORED: ("`{0}` seems to have no effect on your answer", "find the place where `{0}` is due"),
+    Shows.IGNORED: ("`{0}` seems to have no effect on your answer", "look for the place where `{0}` should enter"),
     Shows.NEGATED: ("`{0}` goes into your answer with the wrong sign", "look for a minus at `{0}`"),
-    Shows.INVERTED: ("`{0}` is the wrong way round", "what you do where it is False is due where it is True"),
+    Shows.INVERTED: ("`{0}` is the wrong way round", "what you do where it is False belongs where it is True"),
     Shows.SWAPPED: ("`{0}` and `{1}` have changed places", "swap the two"),
-    Shows.EARLY: ("`{0}` is read one step too far on", "entry t belongs to step t, so look at the slices"),
+    Shows.EARLY: ("`{0}` is read one step too far ahead", "entry t belongs to step t, so look at the slices"),
     Shows.LATE: ("`{0}` is read one step too far back", "entry t belongs to step t, so look at the slices"),
     Shows.DETACHED: ("the gradient must flow through `{0}`, and it is cut off there", "look for a detach or no_grad"),
     Shows.INVERSE: ("`{0}` divides where it should multiply, or the reverse", "look for a `/` at `{0}`"),
     Shows.SQUARED: ("`{0}` is applied twice", "perhaps a function that you call applies it as well"),
-    Shows.MORE: ("your answer is the one for a `{0}` that is one larger", "look for a `+ 1` or a `<=`"),
-    Shows.LESS: ("your answer is the one for a `{0}` that is one smaller", "look for a `- 1` or a `<`"),
+    Shows.MORE: ("your answer is the right one for `{0} + 1`, not for `{0}`", "look for a `+ 1` or a `<=`"),
+    Shows.LESS: ("your answer is the right one for `{0} - 1`, not for `{0}`", "look for a `- 1` or a `<`"),
     Shows.ANSWER_NEGATED: ("the sign of your answer is wrong", "look for a minus that is missing, or one too many"),
     Shows.ANSWER_HALVED: ("your answer is half of what it should be", "look for a factor 0.5 or 2"),
     Shows.ANSWER_DOUBLED: ("your answer is twice what it should be", "look for a factor 0.5 or 2"),
@@ -76,17 +76,17 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
     ),
     Shows.WRITTEN_NUMBER: (
         "your code answers as if `{0}` were {1:g}, whatever it is",
-        "look for a number that is written out",
+        "look for a number that is written out, or for a call that doesn't pass `{0}` on",
     ),
     Shows.EXACTLY_0: (
-        "numbers of `{0}` that are exactly 0 are handled apart, and they may be ordinary ones",
+        "your code handles entries of `{0}` that are exactly 0 differently, but they may be ordinary numbers",
         "look for `!= 0`, `> 0`, `>= 0`, and for `.bool()` of numbers",
     ),
     Shows.A_NUMBER: (
         "this is a Python number, and no gradient passes through one",
         "`.item()`, `float()` and Python's arithmetic make one of a tensor",
     ),
-    Shows.A_TENSOR: ("this is a tensor, and a Python number is due", "`.item()` makes one"),
+    Shows.A_TENSOR: ("this is a tensor, and it should be a Python number", "`.item()` makes one"),
     Shows.REAL_ALONE: (
         "only the real tokens come back, one after another",
         "put each back in its place with masked_scatter or where",
@@ -111,7 +111,10 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "something is None here, such as an optional argument or the answer of a function without `return`",
         "print what you use in this line",
     ),
-    Shows.ONE_ENTRY: ("two tensors differ by one entry", "one of them is to be sliced, `[..., :-1]` or `[..., 1:]`"),
+    Shows.ONE_ENTRY: (
+        "the sizes of two tensors differ by one",
+        "one of them needs a slice, `[..., :-1]` or `[..., 1:]`",
+    ),
     Shows.DO_NOT_FIT: (
         "two tensors don't fit together",
         "print their shapes; `unsqueeze` puts a dimension where one is missing",
