@@ -34,14 +34,14 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
         "_at_least_float32(logits) / temperature => (logits / temperature).log_softmax(dim=-1)",
         " - scaled.logsumexp(dim=-1) => ",
     )
-    """bfloat16 stays bfloat16: two digits are too few for a ratio near 1; compute in float32"""
+    """you compute in bfloat16, whose two digits are too few for a ratio near 1; compute in float32"""
     float64_cut_down = edit("_at_least_float32(logits) => logits.float()")
-    """float64 is converted to float32: only bfloat16 and float16 are converted"""
+    """float64 is converted to float32, but only bfloat16 and float16 should be converted"""
 
 
 class ResponseLogProbs(Wrong, of="response_log_probs"):
     logits_not_shifted = edit("prompt_length - 1 : -1 => prompt_length:")
-    """not shifted: logits[:, i] predict the token at i + 1, so the token at P is scored at P - 1"""
+    """the logits aren't shifted, but logits[:, i] predict the token at i + 1, so the token at P is scored at P - 1"""
     first_response_token_lost = instead(
         "return gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)[:, prompt_length:]"
     )
@@ -52,7 +52,7 @@ class ResponseLogProbs(Wrong, of="response_log_probs"):
         "scored = gather_log_probs(logits[:, :-1], input_ids[:, 1:], temperature)\n"
         "return torch.nn.functional.pad(scored, (1, 0))[:, prompt_length - 1 : -1]"
     )
-    """one token too early: the last prompt token is scored, and the last response token is not"""
+    """the tokens begin one too early, so the last prompt token is scored and the last response token is not"""
     temperature_not_passed_on = edit(", temperature => ")
     """temperature is not passed on: the ratio to the sampling policy is then not 1 at the start"""
     computed_first_cut_later = instead(
@@ -82,7 +82,7 @@ class TokenEntropy(Wrong, of="token_entropy"):
     )
     """the log-probabilities are divided by temperature: their exp no longer adds up to 1; divide the logits"""
     mean_over_the_vocabulary = edit("sum(dim=-1) => mean(dim=-1)")
-    """the mean over the vocabulary is taken; the probabilities are the weights: sum"""
+    """you take the mean over the vocabulary, but the probabilities are already the weights; take the sum"""
     entropy_in_bits = edit("return => import math\nreturn", "sum(dim=-1) => sum(dim=-1) / math.log(2)")
     """log to the base 2 gives bits; this course uses nats, the natural log"""
     log_probs_not_weighted = edit("probs *  => ")
@@ -104,15 +104,15 @@ class MaskedMean(Wrong, of="masked_mean"):
         "rows = values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)\n"
         "return rows[mask.any(dim=1)].mean()"
     )
-    """the mean of row means: a token of a short response then counts more than one of a long response"""
+    """you take the mean of row means, so a token of a short response counts more than one of a long response"""
     divided_by_the_rows = edit("mean() => sum() / len(values)")
     """the sum is divided by the rows, so long responses weigh more"""
     sum_for_mean = edit("mean() => sum()")
     """the sum is not divided by the number of real tokens"""
     multiplied_by_the_mask = instead("return (values * mask).sum() / mask.sum()")
-    """multiplied by the mask: 0 * NaN is NaN, so padding still enters; select with values[mask]"""
+    """the values are multiplied by the mask, but 0 * NaN is NaN, so padding still enters; select with values[mask]"""
     zeros_taken_for_padding = instead("kept = values.masked_fill(~mask, 0.0)\nreturn kept.sum() / (kept != 0).sum()")
-    """zeros are taken for padding, not the mask: a real value may be 0"""
+    """a value of 0 is taken for padding, but a real value may be 0, and only the mask tells"""
     small_number_in_the_count = edit("mean() => sum() / (mask.sum() + 1e-6)")
     """a small number is added to the count: the answer is a little off; an empty mask is an error instead"""
     padding_overwritten = first("values.masked_fill_(~mask, 0.0)")
@@ -125,7 +125,7 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     mean_scaled_too = edit("whitened + mean => real * torch.rsqrt(variance + 1e-8)")
     """shift_mean=False leaves the mean in before the division: it is scaled too; center, divide, add the mean"""
     biased_variance = edit("max(real.numel() - 1, 1) => real.numel()")
-    """the variance is divided by n; the unbiased one is divided by n - 1"""
+    """the sum of squares is divided by n, which gives a biased variance; divide it by n - 1"""
     variance_over_every_column = edit("real.numel() => values.numel()")
     """the variance is divided by the number of columns, padding included; count the real tokens"""
     padding_in_the_statistics = edit(
@@ -141,14 +141,14 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     mean_added_to_the_padding = edit(
         "torch.zeros_like(values) => (torch.zeros_like(values) if shift_mean else mean.expand_as(values))"
     )
-    """the mean is added back to the padding as well: 0 where masked, with either flag"""
+    """the mean is added back to the padding as well, but padding should be 0 whatever shift_mean is"""
     statistics_times_the_mask = instead(
         "mean = (values * mask).sum() / mask.sum()\n"
         "variance = ((values - mean).square() * mask).sum() / (mask.sum() - 1).clamp(min=1)\n"
         "whitened = (values - mean) * torch.rsqrt(variance + 1e-8)\n"
         "return (whitened if shift_mean else whitened + mean) * mask"
     )
-    """multiplied by the mask: 0 * NaN is NaN, so padding enters mean and variance; select first"""
+    """the values are multiplied by the mask, but 0 * NaN is NaN, so padding enters mean and variance; select first"""
     nan_for_a_single_token = edit("max(real.numel() - 1, 1) => (real.numel() - 1)")
     """one token gives 0 / 0 = NaN: n - 1 is 0 there, and the variance of a single token is 0"""
     small_number_beside_the_root = edit("* torch.rsqrt(variance + 1e-8) => / (variance.sqrt() + 1e-8)")
@@ -156,7 +156,7 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     no_small_number = edit(" + 1e-8 => ")
     """the small number is left out: equal values give 0 / 0 = NaN"""
     divided_by_the_variance = edit("* torch.rsqrt(variance + 1e-8) => / (variance + 1e-8)")
-    """divided by the variance; divide by its square root"""
+    """the centered values are divided by the variance instead of the standard deviation; take its square root"""
     centred_but_not_scaled = edit(" * torch.rsqrt(variance + 1e-8) => ")
     """only the mean is removed: the variance is not brought to 1"""
     whitened_row_by_row = first(
@@ -182,7 +182,7 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
 
 class FirstTrueIndex(Wrong, of="first_true_index"):
     zero_where_there_is_none = instead("return flags.long().argmax(dim=1)")
-    """argmax alone says 0 for a row without a True; 0 means the first column, so that row needs T"""
+    """argmax alone gives 0 for a row without a True; 0 means the first column, so that row needs T"""
     minus_one_where_there_is_none = edit(
         "nothing_yet.sum(dim=1) => nothing_yet.sum(dim=1).masked_fill(~flags.any(dim=1), -1)"
     )
@@ -190,7 +190,7 @@ class FirstTrueIndex(Wrong, of="first_true_index"):
     last_column_where_there_is_none = edit(
         "nothing_yet.sum(dim=1) => nothing_yet.sum(dim=1).clamp(max=flags.shape[1] - 1)"
     )
-    """a row without a True gets T - 1, as if the last column were one"""
+    """a row without a True gets T - 1, as if its last column were True"""
     last_true_index = instead(
         "last = (flags * torch.arange(flags.shape[1])).amax(dim=1)\n"
         "return last.masked_fill(~flags.any(dim=1), flags.shape[1])"
@@ -199,16 +199,16 @@ class FirstTrueIndex(Wrong, of="first_true_index"):
     every_false_counted = instead("return (~flags).sum(dim=1)")
     """every False is counted, those after the first True too"""
     counted_from_one_column = edit("nothing_yet.sum(dim=1) => (nothing_yet.sum(dim=1) + 1).clamp(max=flags.shape[1])")
-    """one too many: columns are counted from 0"""
+    """the index is one too large, because columns are counted from 0"""
     column_before_the_first = edit("nothing_yet.sum(dim=1) => nothing_yet.sum(dim=1) - 1")
-    """one too few: this is the column before the first True, as for a last real token"""
+    """the index is one too small, since it's the column before the first True"""
     down_the_columns = first("flags = flags.T")
     """it looks down the columns: one answer for each row is due"""
 
 
 class ResponseMask(Wrong, of="response_mask"):
     stop_token_left_out = edit(" - stops => ")
-    """the stop token is masked out: the policy chose it, and without it never learns to stop"""
+    """the stop token is masked out, but the policy chose it and learns to stop only if it's kept"""
     only_the_stop_tokens_masked = edit("stops_before == 0 => stops == 0", read=WRONG)
     """the test `!= stop` masks each stop token and nothing else: what follows the first one stays in"""
     zeros_and_stops_masked = edit("stops_before == 0 => (responses != 0) & (stops == 0)", read=WRONG)
@@ -216,9 +216,9 @@ class ResponseMask(Wrong, of="response_mask"):
     up_to_the_last_stop = edit(
         "stops_before == 0 => (stops.flip(1).cumsum(dim=1).flip(1) > 0) | (stops.sum(dim=1, keepdim=True) == 0)"
     )
-    """it runs up to the last stop token: everything after the first is not the policy's"""
+    """the mask runs up to the last stop token, but the response ends at the first"""
     up_to_the_second_stop = edit(" - stops => ", "== 0 => <= 1")
-    """it runs to the second stop token; the first one ends the response"""
+    """the mask runs up to the second stop token; the first one ends the response"""
     one_token_after_the_stop = edit(
         "stops_before == 0 => torch.nn.functional.pad(stops_before[:, :-1] == 0, (1, 0), value=True)"
     )
@@ -228,7 +228,7 @@ class ResponseMask(Wrong, of="response_mask"):
     true_for_padding = edit("== 0 => > 0")
     """this is a padding mask: True has to mean a real token"""
     unfinished_rows_dropped = edit("stops_before == 0 => (stops_before == 0) & (stops.sum(dim=1, keepdim=True) > 0)")
-    """a response that never stops is masked out: all its tokens were written by the policy"""
+    """a response that never stops is masked out, but the policy wrote all its tokens, so all are real"""
     trailing_stops_stripped = edit(
         "stops_before == 0 => "
         "torch.nn.functional.pad((1 - stops).flip(1).cumsum(dim=1).flip(1)[:, :-1] > 0, (1, 0), value=True)"
@@ -242,9 +242,9 @@ class TruncateAfterStop(Wrong, of="truncate_after_stop"):
     stop_token_overwritten = edit(
         "~response_mask(responses, stop_token_ids) => is_stop(responses, stop_token_ids).cumsum(dim=1) > 0"
     )
-    """the stop token is overwritten as well: it belongs to the response"""
+    """the stop token is overwritten as well, but it belongs to the response"""
     zeros_for_padding = edit("pad_token_id => 0")
-    """zeros are written: the padding id is an argument"""
+    """zeros are written instead of pad_token_id, which need not be 0"""
     filled_with_the_stop_token = edit("pad_token_id => stop_token_ids[0] if stop_token_ids else pad_token_id")
     """the stop token is repeated in place of the padding id"""
     truncated_in_place = edit("masked_fill( => masked_fill_(")
@@ -254,14 +254,14 @@ class TruncateAfterStop(Wrong, of="truncate_after_stop"):
     pad_taken_for_a_stop = first("stop_token_ids = (*stop_token_ids, pad_token_id)")
     """the padding id is taken for a stop: only stop_token_ids end a response, it may be a normal token"""
     response_overwritten = edit("~ => ")
-    """the response is overwritten and the rest kept: fill where the mask is False"""
+    """the response is overwritten and the rest is kept, but you should fill where the mask is False"""
 
 
 class PositionIds(Wrong, of="position_ids"):
     columns_numbered = instead("return torch.arange(attention_mask.shape[1]).repeat(len(attention_mask), 1)")
     """the columns are numbered, so left padding moves the text: count the real tokens only"""
     counted_from_one = edit(" - 1 => ")
-    """counted from 1; the first real token is at position 0"""
+    """positions are counted from 1; the first real token is at position 0"""
     minus_one_on_left_padding = edit(" * is_real => ")
     """left padding gets -1, which no table of positions has; padding gets 0"""
     one_on_padding = edit(" * is_real => .masked_fill(attention_mask == 0, 1)")
@@ -269,10 +269,10 @@ class PositionIds(Wrong, of="position_ids"):
     last_position_repeated = edit(" * is_real => .clamp(min=0)")
     """right padding repeats the last position; padding gets 0 on either side"""
     right_padding_assumed = edit("(is_real.cumsum(dim=1) - 1) => torch.arange(attention_mask.shape[1])")
-    """columns times mask: right for right padding only, a left-padded text is moved"""
+    """column numbers times the mask are right only if all padding is on the right, so left padding moves the text"""
     columns_from_the_first_real_token = edit(
         "is_real.cumsum(dim=1) - 1 => torch.arange(is_real.shape[1]) - is_real.argmax(dim=1, keepdim=True)"
     )
     """counted in columns from the first real token: padding inside moves what follows"""
     counted_over_rows = edit("dim=1 => dim=0")
-    """it counts down the batch, over rows; count along each row"""
+    """you count down the batch, from row to row; count along each row"""

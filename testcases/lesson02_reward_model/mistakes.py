@@ -8,12 +8,12 @@ WRONG = "What people get wrong"
 
 class LastTokenIndex(Wrong, of="last_token_index"):
     number_of_tokens_minus_one = instead("return attention_mask.long().sum(dim=1) - 1")
-    """counts the real tokens: that gives the last index only if all padding is on the right"""
+    """you count the real tokens, which gives the last index only if all padding is on the right"""
     always_the_last_column = edit(
         "first_true_index(attention_mask.bool().flip(dims=[1])) => "
         "torch.zeros_like(attention_mask[:, 0], dtype=torch.int64)"
     )
-    """always the last column, which is padding in a right-padded row"""
+    """the answer is always the last column, which is padding in a right-padded row"""
     first_real_token = instead("return first_true_index(attention_mask.bool())")
     """this is the first real token, not the last one"""
     counted_from_the_right = edit("length - 1 -  => ")
@@ -60,7 +60,7 @@ class Forward(Wrong, of="RewardModel.forward"):
 
 class PairwiseLoss(Wrong, of="pairwise_loss"):
     log_of_a_rounded_sigmoid = edit("logsigmoid(difference) => difference.sigmoid().log()")
-    """log(sigmoid(x)), or log(1 + exp(-x)): far below 0 the sigmoid is 0 and the loss infinite; use logsigmoid"""
+    """log(sigmoid(x)) and log(1 + exp(-x)) make the loss infinite where x is far below 0; use logsigmoid"""
     log_of_sigmoid_plus_epsilon = edit("logsigmoid(difference) => (difference.sigmoid() + 1e-8).log()")
     """a small number inside the logarithm hides the infinity, but changes the loss and makes the gradient 0"""
     chosen_and_rejected_swapped = edit("chosen - rejected => rejected - chosen")
@@ -68,11 +68,11 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
     minus_forgotten = edit("-logsigmoid => logsigmoid")
     """the minus sign is missing: a log-likelihood is maximized, a loss is minimized"""
     summed_over_the_pairs = edit("mean() => sum()")
-    """the sum over the pairs: it must be their mean"""
+    """you take the sum over the pairs, and it should be their mean"""
     not_averaged = edit(".mean() => ")
     """one loss for each pair: return their mean, a single number"""
     loss_of_the_mean_difference = edit("(difference).mean() => (difference.mean())")
-    """the loss of the mean difference: compute the loss of each pair first, then the mean"""
+    """this is the loss of the mean difference, but you should compute each pair's loss first, then the mean"""
     every_chosen_against_every_rejected = edit(
         "chosen - rejected => chosen.unsqueeze(1) - rejected", "- margin => - margin.unsqueeze(1)"
     )
@@ -91,21 +91,21 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
 
 class RankingLoss(Wrong, of="ranking_loss"):
     neighbors_only = edit("scores[:, better] - scores[:, worse] => scores[:, :-1] - scores[:, 1:]")
-    """neighbors only: all K (K - 1) / 2 pairs are compared"""
+    """only neighbors are compared, but all K (K - 1) / 2 pairs should be"""
     best_against_the_rest = edit("scores[:, better] - scores[:, worse] => scores[:, :1] - scores[:, 1:]")
-    """only the best against the others: the others are ordered, too"""
+    """only the best is compared with the others, but the others should also be compared with one another"""
     best_against_the_worst = edit("scores[:, better] - scores[:, worse] => scores[:, 0] - scores[:, -1]")
-    """only the best against the worst: all pairs are compared"""
+    """only the best and the worst are compared, but all pairs should be"""
     worst_first = edit("better, worse => worse, better")
-    """the order is read backwards: the best response comes first"""
+    """the order is read backwards, because scores[:, 0] belongs to the best response"""
     diagonal_included = edit("offset=1 => offset=0")
-    """each response is also compared with itself: of such a pair nothing is to be learned"""
+    """each response is also compared with itself, and such a pair teaches nothing"""
     both_directions = edit("return => better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
     """each pair is counted in both directions: that says that each is better than the other"""
     summed_over_the_pairs_of_a_prompt = edit(".mean() => .sum(dim=1).mean()")
-    """summed over the pairs of a prompt: divide by K (K - 1) / 2, or large K dominates"""
+    """you take the sum over the pairs of a prompt, but it should be divided by K (K - 1) / 2"""
     summed_over_the_prompts = edit(".mean() => .mean(dim=1).sum()")
-    """summed over the prompts: it is a mean over pairs and prompts"""
+    """you take the sum over the prompts, and it should be the mean over pairs and prompts"""
     sorted_by_score = first("scores = scores.sort(dim=1, descending=True).values")
     """the scores are sorted first: the given order is the label, the scores must not change it"""
     pairs_across_prompts = first("scores = scores.reshape(1, -1)")
@@ -119,11 +119,11 @@ class RankingLoss(Wrong, of="ranking_loss"):
 
 class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
     prefix_compared = edit("(position >= start.unsqueeze(1)) &  => ")
-    """starts at the first token: a common prefix has equal scores and no information, start where they differ"""
+    """the comparison starts at the first token, but it should start at the first one that differs"""
     starts_one_late = edit("position >= start => position > start")
-    """starts after the first token that differs: that token counts as well"""
+    """the comparison starts after the first token that differs, but that token should count as well"""
     ends_with_the_shorter = edit("maximum => minimum")
-    """ends with the shorter text: the longer one decides"""
+    """the comparison ends with the shorter text, but it should go on to the end of the longer one"""
     ends_with_the_chosen = edit("rejected_ids == pad_token_id => chosen_ids == pad_token_id")
     """ends with the chosen text, however long the rejected one is"""
     one_pad_counted = edit("position < end => position <= end", read=WRONG)
@@ -137,9 +137,9 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
     )
     """only the first token that differs: all up to the end are compared"""
     each_token_counts_once = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean() => losses.sum() / compared.sum()")
-    """the mean over all tokens of the batch: each pair is averaged by itself, then the pairs"""
+    """you average over all tokens of the batch, but each pair should be averaged by itself, then the pairs"""
     summed_over_the_positions = edit(" / compared.sum(dim=1) => ")
-    """summed over the positions of a pair: they are averaged"""
+    """the positions of a pair are summed, and they should be averaged"""
     divided_by_the_width = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean() => losses.mean()")
     """divided by the width of the batch: divide by the number of positions that are compared"""
     masked_after_the_loss = edit(".masked_fill(~compared, 0.0) => ")
@@ -154,13 +154,13 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
 
 class PreferenceAccuracy(Wrong, of="preference_accuracy"):
     ties_are_right = edit("> => >=")
-    """a tie counts as right: a model that gives every text one score would be perfect"""
+    """a tie counts as right, so a model that gives every text the same score would be perfect"""
     ties_are_half_right = edit("float() => float().add(0.5 * (chosen == rejected))")
-    """a tie counts as half right: only a strictly higher score is right"""
+    """a tie counts as half right, but only a strictly higher score should count"""
     positive_is_right = edit("rejected => 0")
-    """checks for a positive score: only the difference of two scores has a meaning"""
+    """you check whether a score is positive, but only the difference of two scores has a meaning"""
     mean_scores_compared = edit("(chosen > rejected) => (chosen.mean() > rejected.mean())")
-    """compares the mean scores: each pair is right or wrong by itself"""
+    """you compare the mean scores, but each pair is right or wrong by itself"""
     number_of_right_pairs = edit("mean() => sum()")
     """the number of right pairs: return their fraction"""
     mean_probability = edit("(chosen > rejected) => (chosen - rejected).sigmoid().detach()")
@@ -169,7 +169,7 @@ class PreferenceAccuracy(Wrong, of="preference_accuracy"):
 
 class Calibrate(Wrong, of="calibrate"):
     standard_deviation_divided_by_n = edit("std() => std(correction=0)")
-    """the standard deviation is divided by n: here it is the unbiased one, by n - 1"""
+    """the variance is divided by n, and the unbiased one needs n - 1"""
     averaged_over_batches = instead("""
         parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
         mean = torch.stack([part.mean() for part in parts]).mean()
@@ -193,7 +193,7 @@ class Calibrate(Wrong, of="calibrate"):
     old_bias_lost = edit("sub_(mean).div_(std) => copy_(-mean / std)")
     """the old bias is lost: it is part of the scores that were measured"""
     divided_by_the_variance = edit("std() => var()")
-    """divided by the variance: the standard deviation is its square root"""
+    """you divide by the variance, but it should be the standard deviation, its square root"""
     bias_forgotten = edit("model.head.bias.sub_(mean).div_(std) => ")
     """the weight is scaled, but the bias is unchanged"""
     head_replaced = edit(
@@ -236,7 +236,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     one_mask_for_both = edit("batch.rejected_mask => batch.chosen_mask")
     """the mask of the chosen response is used for the rejected one, too"""
     learning_rate_constant = edit("decay.step() => ")
-    """the learning rate stays as it is: it decays linearly to 0"""
+    """the learning rate stays as it is, but it should decay linearly to 0"""
     decays_before_the_first_step = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
         "LambdaLR(optimizer, lambda k: 1 - (k + 1) / len(batches))"
@@ -248,7 +248,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
         "LambdaLR(optimizer, lambda k: 1 - k * config.epochs // len(batches) / config.epochs)"
     )
-    """the learning rate decays once an epoch: it decays at every step"""
+    """the learning rate decays once per epoch, but it should decay at every step"""
     gradients_not_clipped = edit("config.max_grad_norm => torch.inf")
     """gradients are not clipped: one unusual batch can change the model by too much"""
     clipped_by_value = edit("clip_grad_norm_ => clip_grad_value_")
@@ -256,7 +256,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     gradients_accumulate = edit("optimizer.zero_grad(set_to_none=True) => ")
     """gradients are never zeroed: those of all earlier steps are added"""
     only_the_head_trained = edit("AdamW(model.parameters() => AdamW(model.head.parameters()")
-    """only the head is trained: the backbone is trained, too"""
+    """only the head is trained, but the backbone should be trained as well"""
     weight_decay_left_on = edit(", weight_decay=0.0 => ")
     """AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"""
     left_in_train_mode = edit("model.eval() => ")

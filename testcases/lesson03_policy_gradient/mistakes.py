@@ -13,12 +13,12 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     rewards_so_far = edit("reversed(range(rewards.shape[1])) => range(rewards.shape[1])", "[::-1] => ")
     """summed forwards: a token gets the rewards of its past, which it can no longer change"""
     gamma_ignored = first("gamma = 1.0")
-    """gamma is never used: later rewards count as much as this one"""
+    """gamma is never used, so later rewards count as much as this one"""
 
     own_reward_left_out = edit("torch.stack(to_go[::-1], dim=1) => (torch.stack(to_go[::-1], dim=1) - rewards)")
     """the reward of the token itself is left out: the sum begins one too late"""
     own_reward_discounted = edit("rewards[:, t] + gamma * to_go_t => gamma * (rewards[:, t] + to_go_t)")
-    """the token's own reward is discounted as well: it comes now, with factor 1"""
+    """the token's own reward is discounted as well, but it comes now, so its factor is 1"""
     discounted_from_the_first_token = edit(
         "gamma * to_go_t => to_go_t",
         "to_go = [] => rewards = rewards * gamma ** (mask.cumsum(dim=1) - 1).to(rewards.dtype)\nto_go = []",
@@ -27,9 +27,9 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     gap_decays = edit(
         "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t) => rewards[:, t] + gamma * to_go_t"
     )
-    """gamma is applied in each column, so a gap discounts what follows: skip it instead"""
+    """gamma is applied in each column, so a gap also discounts what follows it, and it should be skipped"""
     gap_ends_the_sum = edit(", to_go_t) => , 0.0)")
-    """a gap ends the sum: nothing behind it reaches the tokens before it"""
+    """a gap ends the sum, so rewards behind it don't reach the tokens before it"""
     padding_earns = edit(
         "rewards.masked_fill(~mask, 0.0) => rewards",
         "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t) => rewards[:, t] + gamma * to_go_t",
@@ -44,14 +44,14 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     )
     """the mask is multiplied in: 0 * NaN is NaN, so select with masked_fill or where"""
     padding_left_filled = edit("dim=1).masked_fill(~mask, 0.0) => dim=1)")
-    """masked places keep the carry: the answer is 0 there"""
+    """masked places hold the sum carried from later tokens, but the answer should be 0 where the mask is False"""
     padding_overwritten_in_place = edit("rewards.masked_fill( => rewards.masked_fill_(", read=WRONG)
     """the caller's tensor is overwritten: masked_fill, not masked_fill_, and a new tensor for what is computed"""
 
 
 class LeaveOneOutBaseline(Wrong, of="leave_one_out_baseline"):
     mean_of_all = instead("return scores.mean(dim=1, keepdim=True).expand_as(scores)")
-    """the mean of all K, the score itself included: the gradient then shrinks by (K - 1) / K"""
+    """the mean is over all K scores, the response's own included, so the gradient shrinks by (K - 1) / K"""
     divided_by_k = edit("(scores.shape[1] - 1) => scores.shape[1]")
     """the others are summed but divided by K: there are only K - 1"""
     own_score_not_taken_out = edit(" - scores) => ).expand_as(scores)")
@@ -63,36 +63,36 @@ class LeaveOneOutBaseline(Wrong, of="leave_one_out_baseline"):
     mean_of_the_batch_without_this_one = edit("sum(dim=1, keepdim=True) => sum()", "scores.shape[1] => scores.numel()")
     """averaged over the whole batch: another prompt's scores say nothing about this prompt"""
     advantage_returned = edit("return => return scores -")
-    """the baseline is subtracted already: return the baseline, the caller subtracts"""
+    """the baseline is already subtracted here, but you should return it, because the caller subtracts"""
     mean_of_the_earlier = instead("return (scores.cumsum(dim=1) - scores) / torch.arange(scores.shape[1]).clamp(min=1)")
     """only the responses before this one are averaged: all K - 1 others count"""
 
 
 class ReinforceLoss(Wrong, of="reinforce_loss"):
     good_tokens_made_rare = edit("-masked_mean => masked_mean")
-    """the sign is missing: descending this makes good tokens less likely, the loss is minus"""
+    """the minus sign is missing, so minimizing this loss makes good tokens less likely"""
     mean_over_padding_too = edit("masked_mean(weights * log_probs, mask) => (weights * log_probs).mean()")
-    """averaged over all columns: padding shrinks the loss, count real tokens only"""
+    """the mean is over all columns, so padding shrinks the loss, and it should be over real tokens only"""
     summed_over_tokens = edit("masked_mean(weights * log_probs, mask) => (weights * log_probs).sum()")
-    """summed, not averaged: the step then grows with the number of tokens in the batch"""
+    """the tokens are summed, not averaged, so the step grows with the number of tokens in the batch"""
     mean_of_row_means = edit(
         "return -masked_mean(weights * log_probs, mask) => "
         "rows = mask.any(dim=1)\n"
         "return -((weights * log_probs).sum(dim=1)[rows] / mask.sum(dim=1)[rows]).mean()"
     )
-    """averaged in each row first: a token of a short response then counts more than another"""
+    """each row is averaged first, so a token of a short response counts more than another"""
     divided_by_the_rows = edit("masked_mean(weights * log_probs, mask) => (weights * log_probs).sum() / len(weights)")
-    """summed in each row and divided by the rows: divide by the number of real tokens"""
+    """the sum is divided by the number of rows, but it should be divided by the number of real tokens"""
     loss_of_each_token = edit("masked_mean(weights * log_probs, mask) => weights * log_probs")
-    """not reduced: one number for each token, a scalar is asked for"""
+    """you return one number for each token, but it should be one number, the mean"""
     weights_not_detached = edit(".detach() => ")
-    """a gradient flows into the weights: they are data, detach them, whoever made them"""
+    """a gradient flows into the weights, but they are plain data here, so detach them"""
     probabilities_weighted = edit("weights * log_probs => weights * log_probs.exp()")
-    """probabilities in place of log-probs: the gradient is E[weight * grad log p]"""
+    """probabilities are used instead of log-probs, but the gradient is E[weight * grad log p]"""
     weights_ignored = edit("weights *  => ")
     """the weights are not used: this is supervised training on the own samples"""
     weights_centred = edit("weights * log_probs => (weights - masked_mean(weights, mask)) * log_probs", read=WRONG)
-    """the weights are centred here: a baseline is the caller's choice, and not this one"""
+    """the weights' mean is subtracted here, but a baseline is the caller's choice"""
     only_good_tokens = edit("weights * log_probs => weights.clamp(min=0.0) * log_probs")
     """bad tokens are left out: a negative weight has to make its token less likely"""
     loss_mask_multiplied = instead("return -(weights.detach() * log_probs * mask).sum() / mask.sum()", read=WRONG)

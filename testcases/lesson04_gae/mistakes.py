@@ -25,7 +25,7 @@ class TdErrors(Wrong, of="td_errors"):
     gamma_fixed_at_099 = edit("gamma => 0.99")
     """gamma is fixed at its default; the argument is ignored"""
     reward_discounted_too = edit("rewards + gamma * next_values => gamma * (rewards + next_values)")
-    """gamma discounts the reward as well: rewards[t] comes now, only the next value comes later"""
+    """gamma discounts the reward as well, but rewards[t] comes now and only the next value comes later"""
     expected_minus_came = edit(
         "rewards + gamma * next_values - values[..., :-1] => values[..., :-1] - rewards - gamma * next_values"
     )
@@ -47,18 +47,18 @@ class TdErrors(Wrong, of="td_errors"):
     present_value_bootstraps = edit(
         "values[..., 1:].masked_fill(dones.bool(), 0.0) => values[..., :-1] * (1 - dones.to(values.dtype))"
     )
-    """V(s_t) bootstraps in place of V(s_t+1): the next value is values[t + 1]"""
+    """V(s_t) stands where V(s_t+1) should, and the next value is values[t + 1]"""
     next_value_detached = edit("gamma * next_values => gamma * next_values.detach()")
-    """the next values are detached: this function cuts no gradient, the losses do"""
+    """the next values are detached, but cutting gradients is left to the losses"""
     signs_of_the_values_swapped = edit("+ gamma * next_values - values => - gamma * next_values + values")
     """the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)"""
     both_values_discounted = edit("gamma * next_values - values[..., :-1] => gamma * (next_values - values[..., :-1])")
-    """V(s_t) is discounted, too: it stands at time t, only V(s_t+1) is a step away"""
+    """V(s_t) is discounted as well, but it stands at time t and only V(s_t+1) is a step away"""
     reward_cut_at_a_done = edit(
         ".masked_fill(dones.bool(), 0.0) => ",
         "rewards + gamma * next_values => (rewards + gamma * next_values).masked_fill(dones.bool(), 0.0)",
     )
-    """a done takes the reward as well: rewards[t] was earned before the episode ended"""
+    """a done also removes rewards[t], but that reward was earned before the episode ended"""
     next_values_rolled_round = edit("values[..., 1:] => values[..., :-1].roll(-1, dims=-1)")
     """roll brings V(s_0) round to the end: the last step bootstraps from values[T]"""
 
@@ -68,19 +68,19 @@ class GaeEnds(Wrong, of="gae_ends"):
         "deltas, torch.stack(to_go[::-1], dim=-1) - values[..., :-1] => "
         "torch.stack(to_go[::-1], dim=-1) - values[..., :-1], deltas"
     )
-    """the two ends are exchanged: lam_0 believes the critic after one reward, lam_1 waits for all rewards"""
+    """the two ends are exchanged, but lam_0 should believe the critic after one reward, and lam_1 use all rewards"""
     expectation_not_subtracted = edit("dim=-1) - values[..., :-1] => dim=-1)")
     """lam_1 is the sum of what followed: the critic's expectation before the step, values[t], is not subtracted"""
     nothing_behind_the_cut = edit("values[..., -1] => torch.zeros_like(values[..., -1])")
-    """lam_1 ends at the cut as if the episode did: what comes after the last step is worth values[T]"""
+    """lam_1 ends at the last step as if the episode ended there, but what comes after it is worth values[T]"""
     sums_across_an_end = edit(".masked_fill(dones[..., t].bool(), 0.0) => ")
-    """lam_1 sums across the end of an episode: nothing behind a done belongs to it"""
+    """lam_1 sums across the end of an episode, but it should stop at a done"""
     value_behind_an_end_times_0 = edit(
         "following.masked_fill(dones[..., t].bool(), 0.0) => following * (1 - dones[..., t].to(values.dtype))"
     )
     """the value behind an end is multiplied by 0, and NaN stays NaN: it is left out by masked_fill or where"""
     rewards_not_discounted = edit("gamma * following.masked => following.masked")
-    """lam_1 sums the rewards as they are: each step ahead costs one gamma"""
+    """lam_1 sums the rewards as they are, but each further step should cost one gamma"""
     summed_forwards = edit("reversed(range(rewards.shape[-1])) => range(rewards.shape[-1])", "[::-1] => ")
     """lam_1 sums the rewards before the step: what follows it counts"""
     steps_in_reverse_order = edit("[::-1] => ")
@@ -107,7 +107,7 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
         "rewards, values, => rewards, torch.zeros_like(values),",
         "return advantages => return advantages - values[..., :-1]",
     )
-    """no bootstrap after n steps: what comes later is worth values[t + n], not nothing"""
+    """after n steps nothing is added, but what comes later is worth values[t + n]"""
     n_step_return = edit("return advantages => return advantages + values[..., :-1]")
     """values[t] is not subtracted: this is the n-step return, not the advantage"""
     no_bootstrap_at_the_end = first(
@@ -118,7 +118,7 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
 
 class ComputeGae(Wrong, of="compute_gae"):
     next_advantage_without_gamma = edit("gamma * lam => lam")
-    """the next advantage is weighted by lam alone: it needs gamma * lam"""
+    """the next advantage is weighted by lam alone, but it needs gamma * lam"""
     next_advantage_without_lam = edit("gamma * lam => gamma")
     """lam is ignored: the next advantage is weighted by gamma alone, which is lam = 1"""
     nothing_carried = first("lam = 0.0")
@@ -138,9 +138,9 @@ class ComputeGae(Wrong, of="compute_gae"):
     gae_dones_ignored = first("dones = torch.zeros_like(dones)")
     """dones are ignored: value and advantage of the next episode flow into this one"""
     done_removes_next_value_only = edit(".masked_fill(dones[..., t].bool(), 0.0) => ")
-    """a done removes the next value but not the next advantage: it must remove both"""
+    """a done removes the next value but not the next advantage, and it must remove both"""
     done_removes_next_advantage_only = edit("values, dones, => values, torch.zeros_like(dones),")
-    """a done removes the next advantage but not the next value: it must remove both"""
+    """a done removes the next advantage but not the next value, and it must remove both"""
     dones_one_step_early = first("dones = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)")
     """dones[t + 1] is used at step t; dones[t] itself says that the episode ends after step t"""
     next_advantage_removed_one_step_early = edit(
@@ -163,9 +163,9 @@ class ComputeGae(Wrong, of="compute_gae"):
     )
     """the advantages are whitened before the returns are made from them: the critic gets targets of the wrong scale"""
     returns_without_values = edit(" + values[..., :-1] => ")
-    """returns are the advantages alone: the value has to be added back"""
+    """returns are only the advantages, but values[t] has to be added back"""
     returns_with_next_values = edit("values[..., :-1] => values[..., 1:]")
-    """returns add the value of the next state: they are advantages[t] + values[t]"""
+    """returns add the value of the next state, but they should be advantages[t] + values[t]"""
     returns_of_lam_1 = edit(
         "stacked + values => n_step_advantages(rewards, values, dones, rewards.shape[-1], gamma) + values"
     )
@@ -225,7 +225,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "torch.where(mask[:, t], values[:, t], next_value) => values[:, t]",
         "torch.where(mask[:, t], advantage, next_advantage) => advantage",
     )
-    """a gap costs a factor gamma * lam: a tool's token counts as a step with reward 0 and value 0"""
+    """a gap costs a factor gamma * lam, because a tool's token counts as a step"""
     gap_ends_the_episode = in_a_loop(", next_value) => , 0.0)", ", next_advantage) => , 0.0)")
     """a gap ends the episode: next value and advantage are dropped at the tool's token; skip it"""
     gap_skipped_by_the_value_only = in_a_loop(", next_advantage) => , 0.0)")
@@ -233,7 +233,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     last_token_bootstraps_from_itself = in_a_loop(
         "gamma * next_value => gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])"
     )
-    """the last token bootstraps from its own value: after the last token there is nothing, so 0"""
+    """the last token takes its own value as the next one, but after it there is nothing, so 0"""
     padding_left_filled = in_a_loop(
         "append(advantage) => append(torch.where(mask[:, t], advantage, next_advantage))",
         "dim=1).masked_fill(~mask, 0.0) => dim=1)",
@@ -253,7 +253,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
     response_without_lam = in_a_loop("gamma * lam => gamma")
     """lam is ignored: the next advantage is weighted by gamma alone"""
     response_returns_without_values = in_a_loop("stacked + values => stacked")
-    """returns are the advantages alone: the value has to be added back"""
+    """returns are only the advantages, but values[t] has to be added back"""
     zero_advantage_taken_for_padding = in_a_loop("stacked + values => torch.where(stacked != 0, stacked + values, 0.0)")
     """an advantage of 0 is taken for padding: the return of a real token is its value then"""
     mask_inverted = first("mask = ~mask")

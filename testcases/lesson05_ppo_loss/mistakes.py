@@ -15,9 +15,9 @@ SMALLER = "torch.minimum(ratio * advantages, clipped * advantages)"
 
 class ClippedObjective(Wrong, of="clipped_objective"):
     larger_of_the_two = edit("minimum => maximum", read=PESSIMIST)
-    """the larger of the two objectives: what should be held goes on, and what should come back is held"""
+    """you take the larger of the two objectives, which is an optimistic bound, not a pessimistic one"""
     held_on_both_sides = edit(f"{SMALLER} => clipped * advantages", read=PESSIMIST)
-    """held outside the interval on both sides: a token that went the wrong way has no slope to come back"""
+    """the ratio is clipped on both sides, so a token that moved the wrong way gets no gradient to come back"""
     never_held = edit(f"{SMALLER} => ratio * advantages", read=PESSIMIST)
     """no token is ever held: beyond the interval a token gains nothing more"""
     held_above_only = edit(f"{INTERVAL} => max=1 + clip_epsilon", read=PESSIMIST)
@@ -31,9 +31,9 @@ class ClippedObjective(Wrong, of="clipped_objective"):
     product_in_the_interval = edit(f"clipped * advantages => (ratio * advantages).clamp({INTERVAL})")
     """the product of ratio and advantage is held to the interval, which belongs to the ratio alone"""
     objective_interval_around_0 = edit(f"{INTERVAL} => -clip_epsilon, clip_epsilon")
-    """the interval lies around 0: it lies around 1, the ratio of a token that has not moved"""
+    """the interval lies around 0, but it should lie around 1, the ratio of a token that has not moved"""
     mean_of_the_objectives = edit(f"{SMALLER} => {SMALLER}.mean()")
-    """the mean is taken here: one number per token is returned"""
+    """the mean is taken here, but one number per token should be returned"""
     by_compute_ppo_loss = instead("""
         pairs = zip(ratio.log().reshape(-1, 1), advantages.reshape(-1, 1))
         losses = [compute_ppo_loss(new, torch.zeros_like(new), one, clip_epsilon) for new, one in pairs]
@@ -52,7 +52,7 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     clipped_term_alone = edit("torch.minimum(unclipped, clipped) => clipped", read=PESSIMIST)
     """only the clipped term: a token that has moved the wrong way gets no gradient to come back"""
     never_clipped = edit("torch.minimum(unclipped, clipped) => unclipped", read="Why clip")
-    """nothing is clipped: the gain grows with the ratio without end"""
+    """nothing is clipped, so the gain grows with the ratio without end"""
     clip_epsilon_fixed_at_02 = first("clip_epsilon = 0.2")
     """clip_epsilon is fixed at its default; the argument is ignored"""
     clipped_above_only = edit("1 - clip_epsilon, 1 + => max=1 +", read=PESSIMIST)
@@ -75,9 +75,9 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     lower_bound_is_a_quotient = edit("1 - clip_epsilon => 1 / (1 + clip_epsilon)")
     """the lower bound is 1 / (1 + clip_epsilon); it is 1 - clip_epsilon"""
     ratio_inverted = edit("log_probs - old_log_probs => old_log_probs - log_probs")
-    """the ratio is inverted: it is new / old, exp(log_probs - old_log_probs)"""
+    """the ratio is inverted, and it should be new / old, exp(log_probs - old_log_probs)"""
     exp_forgotten = edit("torch.exp => ")
-    """the difference of log-probabilities is used as the ratio: it is the ratio's logarithm, exp is missing"""
+    """the difference of log-probabilities is used as the ratio, but it's the ratio's logarithm, so exp is missing"""
     log_probs_divided = edit("torch.exp(log_probs - old_log_probs) => log_probs / old_log_probs")
     """log-probabilities are divided; the ratio of probabilities is exp of their difference"""
     probabilities_divided = edit(
@@ -87,7 +87,7 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     objective_returned = edit("-torch => torch")
     """the sign is missing: this is the objective, which is maximized; a loss is minimized"""
     tokens_summed = edit(".mean() => .sum()")
-    """summed over the tokens: it is a mean, so that larger batches do not make larger steps"""
+    """the tokens are summed, but you should take their mean, so that larger batches don't make larger steps"""
     mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
     rows = zip(log_probs, old_log_probs, advantages, mask)
@@ -99,7 +99,7 @@ if mask is not None and mask.dim() > 1:
     divided_by_every_column = edit(".mean() => .sum() / (ratio if mask is None else mask).numel()", read=WRONG)
     """the sum over real tokens is divided by all columns: the loss shrinks as padding grows"""
     only_tokens_with_an_advantage_counted = edit(".mean() => .sum() / (advantages != 0).sum()")
-    """tokens of advantage 0 are not counted: their loss is 0, but they are real tokens of the mean"""
+    """tokens of advantage 0 are not counted, but they are real tokens, so the mean counts them"""
     mask_multiplied = edit("_select(mask => _select(None", f".mean() => {TIMES_MASK}", read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
     selected_after_exp = edit("_select(mask => _select(None", f".mean() => {SELECTED}", read=WRONG)
@@ -107,7 +107,7 @@ if mask is not None and mask.dim() > 1:
     mask_inverted = first("mask = None if mask is None else ~mask")
     """the mask is read as a padding mask: True is a real token"""
     ratio_detached = edit("(log_probs - => (log_probs.detach() -", read=WRONG)
-    """the ratio is detached: the gradient has no other way to the policy, which learns nothing"""
+    """the ratio is detached, so no gradient reaches the policy and it learns nothing"""
     ratio_to_itself = first("old_log_probs = log_probs", read=OLD)
     """both log-probabilities come from the policy in training: the ratio is always 1 and nothing is ever clipped"""
     reinforce_without_a_ratio = edit(
@@ -115,9 +115,9 @@ if mask is not None and mask.dim() > 1:
     )
     """plain policy gradient: advantage times log-probability, without the ratio, is wrong after the first step"""
     old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
-    """a gradient flows into old_log_probs: the policy that sampled is a constant, detach it"""
+    """a gradient flows into old_log_probs, but the policy that sampled is a constant, so detach it"""
     advantages_not_detached = edit("advantages.detach() => advantages", read=WRONG)
-    """a gradient flows into the advantages: through them the policy loss would train the critic, detach them"""
+    """a gradient flows into the advantages, so the policy loss would train the critic, and you should detach them"""
     nothing_detached = edit("old_log_probs.detach(), advantages.detach() => old_log_probs, advantages")
     """nothing is detached: only log_probs may receive a gradient"""
     advantages_whitened_here = edit(
@@ -131,7 +131,7 @@ if mask is not None and mask.dim() > 1:
 
 class ValueLoss(Wrong, of="compute_value_loss"):
     smaller_square = edit("maximum => minimum")
-    """the smaller square is taken: large errors vanish; pessimistic is the larger"""
+    """the smaller square is taken, so large errors vanish; take the larger, which is the pessimistic one"""
     value_clipped_around_0 = edit("old_values + (values - old_values) => values")
     """the value itself is clipped around 0; the interval lies around the old value"""
     value_clipped_as_a_ratio = edit(
@@ -140,13 +140,13 @@ class ValueLoss(Wrong, of="compute_value_loss"):
     )
     """the interval is taken as 1 +- clip_epsilon times the old value, like a ratio; it is old value +- clip_epsilon"""
     value_never_clipped = edit("(clipped - returns) => (values - returns)")
-    """nothing is clipped (or it is clipped around returns, which changes nothing): plain half squared error"""
+    """nothing is clipped (or it's clipped around returns, which changes nothing), so this is half the squared error"""
     clipped_value_alone = edit("(values - returns) => (clipped - returns)")
     """only the clipped value is compared: a critic beyond the interval gets no gradient to come back"""
     half_forgotten = edit("0.5 *  => ")
-    """the one half is missing: the effective value_coef doubles"""
+    """the factor one half is missing, so value_coef counts twice"""
     half_taken_twice = edit("0.5 => 0.25")
-    """the one half is there twice: the effective value_coef halves"""
+    """the factor one half is applied twice, so value_coef counts half"""
     absolute_errors = edit(
         "(values - returns).square() => (values - returns).abs()",
         "(clipped - returns).square() => (clipped - returns).abs()",
@@ -155,7 +155,7 @@ class ValueLoss(Wrong, of="compute_value_loss"):
     larger_of_the_means = edit(".square(),  => .square().mean(), ", ".square()).mean() => .square().mean())")
     """the larger is chosen for the whole batch, after the means; it is chosen token by token"""
     squares_summed = edit(".mean() => .sum()")
-    """summed over the tokens: it is a mean"""
+    """the tokens are summed, and it should be their mean"""
     value_mean_of_row_means = first("""
 if mask is not None and mask.dim() > 1:
     rows = zip(values, old_values, returns, mask)
@@ -174,13 +174,13 @@ if mask is not None and mask.dim() > 1:
 
 class CombineLosses(Wrong, of="combine_losses"):
     entropy_added = edit("- => +")
-    """the entropy is added: minimizing the loss then lowers the entropy"""
+    """the entropy is added, so minimizing the loss lowers it"""
     entropy_left_out = edit(" - entropy_coef * entropy => ")
     """the entropy is left out"""
     another_half = edit("value_coef => 0.5 * value_coef")
-    """another one half on the value loss: compute_value_loss has it already, so value_coef is halved"""
+    """the value loss is halved once more, but compute_value_loss already has the factor one half"""
     value_loss_subtracted = edit("+ => -")
-    """the value loss is subtracted: the paper maximizes its sum, here each part is already a loss"""
+    """the value loss is subtracted, but here each part is already a loss (the paper maximizes its sum)"""
     policy_loss_negated = edit("policy_loss => -policy_loss")
     """the policy loss is negated a second time: compute_ppo_loss has the minus already"""
     coefficients_swapped = first("value_coef, entropy_coef = entropy_coef, value_coef")
@@ -207,13 +207,14 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
     )
     """the clipped objective is compared with the minimum, of which it is a part: clip_fraction is always 0"""
     kl_of_new_minus_old = edit(f"{KL} => log_ratio", read=APPROX_KL)
-    """approx_kl is the mean of new - old: samples of the old policy make that about -KL"""
+    """approx_kl is the mean of new - old, which is about -KL on samples of the old policy"""
     kl_of_old_minus_new = edit(f"{KL} => -log_ratio", read=APPROX_KL)
-    """approx_kl is the mean of old - new: right on average, but noisier, even below 0; use ratio - 1 - log(ratio)"""
+    """approx_kl is the mean of old - new, which is right on average but noisy and sometimes below 0; use ratio - 1 -
+    log(ratio)"""
     kl_of_half_squares = edit(f"{KL} => 0.5 * log_ratio.square()", read=APPROX_KL)
     """approx_kl is half the mean square of log(ratio), as PPO2 logs it: near the KL for small steps only"""
     kl_of_the_ratio_inverted = edit(f"{KL} => (-log_ratio).expm1() + log_ratio", read=APPROX_KL)
-    """approx_kl uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
+    """approx_kl uses old / new, but the tokens come from the old policy, so the ratio in it should be new / old"""
     kl_of_minus_the_ratio = edit(f"{KL} => -ratio", read=APPROX_KL)
     """approx_kl is the mean of minus the ratio: that is -1, not 0, while nothing has moved"""
     geometric_mean = edit("ratio.mean() => log_ratio.mean().exp()")
@@ -238,18 +239,18 @@ class PPOStatistics(Wrong, of="ppo_statistics"):
 
 class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
     penalty_subtracted = edit("+ beta => - beta")
-    """the penalty is subtracted: the loss then rewards moving away"""
+    """the penalty is subtracted, so the loss rewards moving away"""
     no_penalty = edit(" + beta * kl => ")
     """there is no penalty at all: nothing limits the policy"""
     penalty_of_new_minus_old = edit(f"{KL} => log_ratio")
-    """the penalty is log(ratio), new - old: its mean over old samples is minus the KL, so it rewards moving"""
+    """the penalty is log(ratio), whose mean is minus the KL, so it rewards moving away from the old policy"""
     penalty_of_old_minus_new = edit(f"{KL} => -log_ratio")
     """the penalty is old - new: right on average, but single tokens may be rewarded for moving; use ratio - 1 -
     log(ratio)"""
     penalty_of_half_squares = edit(f"{KL} => 0.5 * log_ratio.square()")
-    """the penalty is half the square of log(ratio): near the KL for small steps only"""
+    """the penalty is half the square of log(ratio), which is near the KL only for small steps"""
     penalty_of_the_ratio_inverted = edit(f"{KL} => (-log_ratio).expm1() + log_ratio")
-    """the penalty uses old / new: the tokens come from the old policy, so the ratio in it is new / old"""
+    """the penalty uses old / new, but the tokens come from the old policy, so the ratio in it should be new / old"""
     penalty_detached = edit("* kl => * kl.detach()")
     """the penalty is detached: it is in the value of the loss but not in its gradient"""
     # allenai/open-instruct#535
@@ -268,7 +269,7 @@ class KLPenaltyLoss(Wrong, of="compute_kl_penalty_loss"):
     penalty_without_a_ratio = edit("log_ratio.exp() => log_probs")
     """plain policy gradient with a penalty: the ratio, which corrects for old samples, is missing"""
     penalty_loss_summed = edit(".mean() => .sum()")
-    """summed over the tokens: it is a mean"""
+    """the tokens are summed, and it should be their mean"""
     penalty_mask_multiplied = edit("_select(mask => _select(None", f".mean() => {TIMES_MASK}", read=WRONG)
     """multiplied by the mask after computing: NaN * 0 is NaN, so select the real tokens first"""
     penalty_nothing_detached = edit(
@@ -281,13 +282,13 @@ class UpdateBeta(Wrong, of="update_beta"):
     cheaper_when_too_far = edit("beta * 2 => beta * 0.5", "beta / 2 => beta * 2")
     """the direction is reversed: after too large a step beta must grow"""
     factor_of_15 = edit("beta * 2 => beta * 1.5", "beta / 2 => beta / 1.5")
-    """the factor is 1.5: that is the width of the bounds, beta is doubled or halved"""
+    """beta is changed by a factor 1.5, but it should be doubled or halved, since 1.5 belongs to the bounds"""
     bounds_at_2 = edit("1.5 * target_kl => 2 * target_kl", "target_kl / 1.5 => target_kl / 2")
-    """the bounds are at twice and half the target: they are at 1.5 and 1 / 1.5"""
+    """the bounds are at twice and half the target, but they should be at 1.5 and 1 / 1.5 times the target"""
     no_bounds = edit("1.5 * target_kl => target_kl", "target_kl / 1.5 => target_kl")
     """there are no bounds: beta changes at every update, even close to the target"""
     lower_bound_at_half = edit("target_kl / 1.5 => target_kl / 2")
-    """the lower bound is half the target: it is target_kl / 1.5"""
+    """the lower bound is half the target, but it should be target_kl / 1.5"""
     bounds_outside = edit("> => >=", "< => <=")
     """the bounds count as outside: at the bound itself beta stays"""
     never_cheaper = edit("beta / 2 => beta")
@@ -299,4 +300,4 @@ class UpdateBeta(Wrong, of="update_beta"):
     target_ignored = first("target_kl = 1.0")
     """target_kl is ignored: the KL is compared with 1.5 itself"""
     two_added = edit("beta * 2 => beta + 2", "beta / 2 => beta - 2")
-    """2 is added or subtracted: beta is multiplied or divided by 2"""
+    """2 is added or subtracted, but beta should be multiplied or divided by 2"""

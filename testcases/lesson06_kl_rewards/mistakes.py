@@ -15,11 +15,11 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
     )
     """the negative log-ratios are set to 0: that raises the mean above the KL"""
     size_of_the_log_ratio = edit("torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio => log_ratio.abs()")
-    """the size of the log-ratio: never negative, but its mean is above the KL"""
+    """this is the absolute value of the log-ratio, which is never negative, but its mean is above the KL"""
     half_the_square = edit("torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio => log_ratio.square() / 2")
-    """half the square, k2: never negative, but its mean is the KL only for models that are close"""
+    """this is half the square (k2), which is never negative, but its mean is the KL only for close models"""
     other_direction = edit("(-log_ratio) => log_ratio", "+ log_ratio => - log_ratio", read=WRONG)
-    """exp(r) - 1 - r: under the policy it is reference / policy that has the mean 1, not policy / reference"""
+    """exp(r) - 1 - r has the ratio inverted, because reference / policy, exp(-r), has mean 1 under the policy"""
     the_mean_1_not_subtracted = edit("expm1 => exp")
     """reference / policy has the mean 1, not 0: the 1 is missing, and two equal models have a KL of 1"""
     half_of_what_is_needed = edit("torch.expm1( => 0.5 * torch.expm1(")
@@ -38,19 +38,19 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
 
 class EstimateKL(Wrong, of="estimate_kl"):
     k1_clamped_at_zero = edit("return log_ratio\n => return log_ratio.clamp(min=0.0)\n", read=WRONG)
-    """k1 is clamped at 0: without its negative terms the mean is too large (0.401 where the KL is 0.244)"""
+    """k1 is clamped at 0, and without its negative terms the mean is too large"""
     k1_made_positive = edit("return log_ratio\n => return log_ratio.abs()\n", read=WRONG)
-    """abs() of k1: the estimate of one token may be negative, only the mean may not"""
+    """abs() is taken of k1, but a single token's estimate may be negative, only the KL itself may not"""
     k3_ratio_inverted = edit("(-log_ratio) => log_ratio", "+ log_ratio => - log_ratio", read=WRONG)
-    """k3 with the inverted ratio: exp(r) - 1 - r does not estimate this KL; it is exp(-r) - 1 + r"""
+    """k3 uses the inverted ratio, and exp(r) - 1 - r doesn't estimate this KL; it is exp(-r) - 1 + r"""
     policy_and_reference_swapped = edit("log_probs - ref_log_probs => ref_log_probs - log_probs")
     """reference minus policy: KL(policy || reference) starts from log_probs - ref_log_probs"""
     k1_negated = edit("return log_ratio\n => return -log_ratio\n")
-    """k1 has the sign of a reward: here it is a KL, compute_rewards adds the minus sign"""
+    """k1 has the sign of a reward, but it should be a KL here, because compute_rewards adds the minus"""
     k2_without_the_half = edit(" / 2 => ")
-    """k2 without its factor 1/2: r^2 / 2 agrees with the KL for close models, r^2 is twice as large"""
+    """k2 lacks its factor 1/2, so it's twice as large as the KL even for close models"""
     k2_not_squared = edit(".square() => .abs()")
-    """k2 as |r| / 2: the log-ratio is squared"""
+    """k2 is computed as |r| / 2, but the log-ratio should be squared"""
     k3_with_the_wrong_sign_in_the_exponent = edit("(-log_ratio) => log_ratio")
     """k3 with exp(r), r = log_probs - ref_log_probs: exp(r) - 1 + r is no KL, the exponent is -r"""
     k3_minus_the_log_ratio = edit("+ log_ratio => - log_ratio")
@@ -113,24 +113,24 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     )
     """the score is one position after the last token: it reaches that token discounted by gamma * lam"""
     score_in_the_last_column = edit("last_token_index(mask) => -1")
-    """the score is in the last column: for a short response that is padding"""
+    """the score is in the last column, which is padding for a short response"""
     score_at_the_number_of_tokens = edit("last_token_index(mask) => mask.sum(dim=1) - 1")
     """the real tokens are counted to find the last: with a gap inside, that is too early"""
     score_before_the_last_token = edit("last_token_index(mask) => (last_token_index(mask) - 1).clamp(min=0)")
     """the score is on the token before the last: the index is off by one"""
     score_on_the_first_token = edit("last_token_index(mask) => mask.int().argmax(dim=1)")
-    """the score is on the first token: it belongs to the last real one"""
+    """the score is on the first token, but it belongs to the last real one"""
     score_on_every_token = edit("[rows, last_token_index(mask)] => ", "clip_score) => clip_score).unsqueeze(1) * mask")
-    """every token gets the score: a long response then gets it many times"""
+    """every token gets the score, so a long response gets it many times"""
     score_divided_evenly = edit(
         "[rows, last_token_index(mask)] => ",
         "clip_score) => clip_score).unsqueeze(1) * mask / mask.sum(dim=1, keepdim=True)",
     )
-    """the score is divided among the tokens: all of it goes to the last one"""
+    """the score is divided among the tokens, but all of it should go to the last one"""
     columns_of_all_rows = edit("[rows,  => [:, ")
     """rewards[:, last] uses every row's column in every row: pair each row with its own column"""
     last_token_without_kl = edit("+= => =")
-    """the score replaces the KL of the last token: it is added to it"""
+    """the score replaces the KL of the last token, but it should be added to it"""
     kl_is_rewarded = edit("-kl_coef => kl_coef", read=WRONG)
     """the KL is added: leaving the reference is rewarded; the factor is minus kl_coef"""
     score_without_the_penalty = edit("-kl_coef => 0.0")
@@ -146,7 +146,7 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     score_not_clipped = edit(".clamp(-clip_score, clip_score) => ")
     """the score is not clipped: one outlier of the reward model dominates the batch"""
     score_clipped_above_only = edit("-clip_score, clip_score => max=clip_score")
-    """the score is clipped from above only: clip very low scores, too"""
+    """the score is clipped from above only, and very low scores should be clipped as well"""
     score_clipped_at_zero = edit("-clip_score => 0.0")
     """the score is clipped to [0, clip_score]: a negative score becomes 0"""
     clip_fixed_at_5 = first("clip_score = 5.0")
@@ -156,7 +156,7 @@ class ComputeRewards(Wrong, of="compute_rewards"):
         "return rewards => return rewards.clamp(-clip_score, clip_score)",
         read=WRONG,
     )
-    """the whole reward is clipped: clip the score, never the KL, or a large KL costs no more than a small one"""
+    """the whole reward is clipped, but only the score should be, or a large KL costs no more than a small one"""
     clipped_score_and_sum = edit("return rewards => return rewards.clamp(-clip_score, clip_score)", read=WRONG)
     """the score is clipped, and then the sum with the KL again: that limits the KL penalty of the last token"""
     kl_clipped_like_the_score = edit("estimator) => estimator).clamp(-clip_score, clip_score)", read=WRONG)
@@ -186,15 +186,15 @@ class ComputeRewards(Wrong, of="compute_rewards"):
 
 class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
     score_replaced_by_the_penalty = edit("scores - penalty => torch.full_like(scores, -penalty)")
-    """the penalty replaces the score: all unfinished responses look alike then, subtract it"""
+    """the penalty replaces the score, but it should be subtracted from it, or all unfinished responses look alike"""
     stopping_is_penalized = edit("scores, scores - penalty => scores - penalty, scores")
     """responses that did stop are penalized: the condition is inverted"""
     penalty_added = edit("scores - penalty => scores + penalty")
-    """the penalty is added: not stopping is rewarded"""
+    """the penalty is added, so not stopping is rewarded"""
     only_the_first_stop_token = first("stop_token_ids = stop_token_ids[:1]")
     """only the first of the stop tokens counts: any of them ends a response"""
     stop_only_in_the_last_column = first("responses = responses[:, -1:]")
-    """only the last column is checked: a response that stopped early ends in padding"""
+    """only the last column is checked, but a response that stopped early ends in padding"""
     padding_cut_off_first = first("responses = responses.masked_fill((responses == 0).cumsum(dim=1) > 0, -1)")
     """nothing after the first 0 is looked at: 0 may be an ordinary token, and a stop in the padding counts as well"""
     one_stop_for_the_batch = edit("any(dim=1) => any()")
@@ -209,13 +209,13 @@ class PenalizeMissingStop(Wrong, of="penalize_missing_stop"):
 
 class Update(Wrong, of="AdaptiveKLController.update"):
     error_not_clipped = edit("min(max(current / self.target - 1, -0.2), 0.2) => current / self.target - 1")
-    """the error is not clipped: at ten times the target it is 9, clip it to 0.2"""
+    """the error is not clipped, so it's 9 at ten times the target, and it should be at most 0.2"""
     error_clipped_above_only = edit("max(current / self.target - 1, -0.2) => current / self.target - 1")
-    """the error is clipped from above only: it is clipped on both sides"""
+    """the error is clipped from above only, and it should be clipped on both sides"""
     error_clipped_below_only = edit(
         "min(max(current / self.target - 1, -0.2), 0.2) => max(current / self.target - 1, -0.2)"
     )
-    """the error is clipped from below only: it is clipped on both sides"""
+    """the error is clipped from below only, and it should be clipped on both sides"""
     product_clipped = edit(
         "current / self.target - 1 => (current / self.target - 1) * n_steps / self.horizon",
         "error * n_steps / self.horizon => error",
@@ -224,7 +224,7 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     coefficient_falls_above_the_target = edit("1 + error => 1 - error")
     """the sign is inverted: above the target the coefficient has to rise"""
     error_in_nats = edit("current / self.target - 1 => current - self.target")
-    """the error is in nats: divide by the target, it is relative"""
+    """the error is the difference in nats, but it should be relative, so divide by the target"""
     one_not_subtracted = edit(" - 1 => ")
     """1 is not subtracted: on target the coefficient must not change"""
     always_a_fifth = edit(
@@ -234,13 +234,13 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     coefficient_only_rises = edit("1 + error => 1 + abs(error)")
     """the error loses its sign: the coefficient can only rise"""
     n_steps_ignored = edit(" * n_steps => ")
-    """n_steps is ignored: many responses change the coefficient by more than few"""
+    """n_steps is ignored, but many responses should change the coefficient by more than a few do"""
     horizon_ignored = edit(" / self.horizon => ")
     """the horizon is ignored: it determines how slowly the coefficient changes"""
     horizon_and_n_steps_exchanged = edit("n_steps / self.horizon => self.horizon / n_steps")
     """horizon / n_steps: the step is n_steps / horizon, the larger the more responses there are in the batch"""
     step_added = edit("*= 1 + => +=")
-    """the step is added to the coefficient: it is a relative change, so multiply"""
+    """the step is added to the coefficient, but it's a relative change, so you should multiply"""
     coefficient_returned_not_kept = edit(
         "self.value *= 1 + error * n_steps / self.horizon => return self.value * (1 + error * n_steps / self.horizon)"
     )

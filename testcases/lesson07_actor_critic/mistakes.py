@@ -129,7 +129,7 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     backbone_borrowed = edit("copy.deepcopy(reward_model.backbone) => reward_model.backbone")
     """the critic trains the reward model's own backbone: deepcopy it, or the reward model changes, too"""
     head_borrowed = edit("copy.deepcopy(reward_model.head) => reward_model.head")
-    """the critic trains the reward model's own head: deepcopy it too"""
+    """the critic shares the reward model's own head and would train it, so deepcopy the head as well"""
     head_begins_at_random = edit(f"{HEAD_COPIED} => critic.to(reward_model.head.weight.dtype)")
     """the head starts at random: its weights, too, contain what the reward model knows about scores"""
     backbone_begins_at_random = edit(

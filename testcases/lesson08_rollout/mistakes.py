@@ -25,13 +25,13 @@ class SampleToken(Wrong, of="sample_token"):
     crossing_token_dropped = edit(
         "mass_before >= top_p => (mass_before + ordered > top_p) & (mass_before > 0)", read=CUTS
     )
-    """the token that crosses top_p is dropped: what is kept has to *reach* top_p, so that one stays"""
+    """the token that crosses top_p is dropped, but what is kept has to *reach* top_p, so it stays"""
     sorted_mask_on_unsorted_tokens = edit(".gather(1, order.argsort(dim=1)) => ", read=CUTS)
     """the mask was made for sorted tokens and is used on unsorted ones: gather it back to where each token was"""
     kth_token_dropped = edit("logits < smallest_kept => logits <= smallest_kept")
-    """the k-th most likely token is cut as well: < the smallest that is kept, not <="""
+    """the k-th most likely token is cut as well, because `<=` is used where `<` should be"""
     argmax_taken = instead("return logits.argmax(dim=1)")
-    """the most likely token is taken, not drawn: argmax explores nothing"""
+    """the most likely token is taken instead of drawn, so nothing else is ever tried"""
     cut_tokens_at_logit_0 = edit(
         "smallest_kept, -torch.inf => smallest_kept, 0.0", "dim=1)), -torch.inf => dim=1)), 0.0"
     )
@@ -71,7 +71,7 @@ class Generate(Wrong, of="generate"):
     padded_with_0 = first("pad_token_id = 0")
     """the padding is filled with 0; the pad token has its own number, pad_token_id"""
     log_probs_on_the_padding = edit(".masked_fill(~mask, 0.0) => ")
-    """log-probs of tokens after the stop are left in: they are 0 where masked"""
+    """log-probs of tokens after the stop are left in, but they should be 0 where the mask is False"""
     log_probs_at_temperature_1 = edit("tokens.unsqueeze(1), temperature => tokens.unsqueeze(1)", read=PITFALLS)
     """sampled at the temperature, recorded at 1: the old log-probs are of a policy that never sampled"""
     log_probs_divided_by_temperature = edit(
@@ -163,7 +163,7 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
     )
     """each minibatch draws an order of its own: some rows come twice, others never; draw one, and split it"""
     never_shuffled = edit("torch.randperm(len(self), generator=generator) => torch.arange(len(self))")
-    """the rows come in the order in which they were stored: every epoch draws a new one"""
+    """the rows come in the order in which they were stored, but every epoch should draw a new one"""
     rest_dropped = edit("    yield =>     if len(index) == size:\n        yield")
     """the rows left over at the end are dropped: every row is yielded, the last minibatch is smaller"""
     drawn_with_replacement = edit("torch.randperm(len(self) => torch.randint(len(self), (len(self),)")
@@ -193,7 +193,7 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
     )
     """the generator is seeded anew: every epoch then yields the rows in the same order"""
     size_taken_for_the_number_of_minibatches = edit(".split(size) => .chunk(size)")
-    """size is taken for the number of minibatches: it is the number of rows in one"""
+    """size is taken for the number of minibatches, but it's the number of rows in one"""
     # deepspeedai/DeepSpeedExamples#457
     prompts_merged_on_the_wrong_side = edit(
         "[merge_experiences(self._stored)] => [merge_experiences(self._stored)]\n"
