@@ -72,7 +72,7 @@ LOOKS = {
     "its-own-memory": "any(holds(data) for data in memory('self'))",
     "the-far-end": "any(type(one).__name__ == 'Behind' and one.said is not None for one in gc.get_objects())",
     "functions": "any(getattr(one, '__name__', '') == 'compute_gae' and one is not compute_gae and works(one)"
-    " for one in gc.get_objects() if type(one) is type(works))",
+    " for one in gc.get_objects() if type(one) is type(works) and one.__code__.co_filename == '<implementation>')",
     "modules": "any(works(getattr(module, 'compute_gae', None)) for name, module in [*sys.modules.items()]"
     " if name.endswith('lesson04_gae'))",
     "what-can-be-imported": "works(importlib.import_module('solutions.lesson04_gae.gae').compute_gae)",
