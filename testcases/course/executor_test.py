@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -61,7 +62,12 @@ def runs(course: Path, *lists: tuple[str, ...]) -> list[tuple[int, str]]:
 
 
 def session(course: Path, *arguments: str) -> pexpect.spawn:
-    terminal = pexpect.spawn(sys.executable, [*arguments], cwd=course, encoding="utf-8", timeout=HANGS)
+    def hears_ctrl_c() -> None:
+        """Also where whoever started the tests does not, such as a shell that started them in the background."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    options = {"encoding": "utf-8", "timeout": HANGS, "preexec_fn": hears_ctrl_c}
+    terminal = pexpect.spawn(sys.executable, [*arguments], cwd=course, **options)
     terminal.delaybeforesend = None
     return terminal
 

@@ -164,7 +164,7 @@ def refused(found: Outcome) -> list[bool]:
 @pytest.mark.parametrize("name", LOOKS)
 def test_each_look_sees_the_implementations_where_they_are(name: str):
     """In one process, so that what it does not see behind the wall is not there."""
-    subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": module("", f"assert {LOOKS[name]}")})
+    subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": module("", f"compute_gae(*X)\nassert {LOOKS[name]}")})
     assert refused(subject.run(question(FUNCTION, CHOSEN))) == [False] * len(CHOSEN)
 
 
