@@ -166,7 +166,7 @@ def test_an_exercise_is_tested_on_the_solution_of_a_stub_and_its_points_wait(cou
 
     write(course, "wrong-on-a-stub")
     out = run_pytest(course, SUITE, *MINE)[1]
-    assert "expected [[-0.693147, -0.510826]]" in out and "Likely cause: not shifted" in out
+    assert "expected [[-0.693147, -0.510826]]" in out and "Likely cause: the logits aren't shifted" in out
     assert "waiting" not in out
 
 

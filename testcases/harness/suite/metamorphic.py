@@ -8,6 +8,8 @@ more or less; one row, one step, many rows, and rows so long that bfloat16 (256)
 tokens, or float32 holds no power of a factor.
 """
 
+import ast
+import functools
 import inspect
 import itertools
 import re
@@ -21,13 +23,16 @@ import torch
 from torch import Tensor
 
 from ..catalog.handles import Exercise
+from ..catalog.lessons import SOLUTIONS
+from ..catalog.lessons import lesson as read_lesson
 from ..diagnosis.sentences import KEPT
 from ..diagnosis.values import CHEAP
-from ..execution.messages import Call, Outcome, copy_plain, tensors_in
+from ..execution.messages import Call, Outcome, copy_plain, leaves, tensors_in
 from ..oracle.reference import examples
 from ..report.compare import alike, same_outcome
 from ..report.failures import show
 from .asserts import Asked, put
+from .questions import hard
 from .session import current
 
 LONG, MANY, TINY = 300, 2_100, 1e-10
@@ -51,6 +56,8 @@ def check_families(exercise: Exercise) -> None:
         # What the reference refuses, or is not defined for, says nothing of the exercise.
         if _is_defined(current().reference.run(question)):
             put(question).matches_reference()
+    if _promises_to_show_nan(exercise.lesson, exercise.name):
+        _hides_no_nan(direct)
 
 
 def _is_defined(outcome: Outcome) -> bool:
@@ -58,6 +65,56 @@ def _is_defined(outcome: Outcome) -> bool:
     if outcome.error or outcome.used_global_random:
         return False
     return not any(bool(tensor.isnan().any()) for tensor in tensors_in(outcome.value))
+
+
+# A NaN of a real token
+
+SHOWN = re.compile(r"NaN[^.]*\b(?:shows|stays)\b")
+
+
+@functools.cache
+def _promises_to_show_nan(lesson: str, exercise: str) -> bool:
+    """Whether its docstring says so, or that of its file, which holds for all exercises in it."""
+    tree = ast.parse((SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)).read_text("utf-8"))
+    own = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == exercise]
+    return any(SHOWN.search(ast.get_docstring(node) or "") for node in (tree, *own))
+
+
+def _hides_no_nan(direct: Sequence[Call]) -> None:
+    """A plain example with NaN in the second row of each tensor: a part of the answer that shows it has to show some.
+
+    How far it spreads depends on the way: who multiplies by a matrix of weights meets 0 * NaN.
+    """
+    for question in ([one for one in direct if not hard(one)] or direct)[:1]:
+        for name, value in question.arguments.items():
+            if not (isinstance(value, Tensor) and value.is_floating_point() and value.numel()):
+                continue
+            broken = {**question.arguments, name: _with_a_nan(value)}
+            asked = replace(question, arguments=broken, grad_of=())
+            right = current().reference.run(asked)
+            answer = put(asked)
+            if right.error or answer.outcome.error:
+                continue
+            pairs = zip(leaves(right.value), leaves(answer.outcome.value), strict=False)
+            if any(_is_hidden(wanted, got) for (_, wanted), (_, got) in pairs):
+                answer.fail(
+                    "hides a NaN", [f"got      {show(answer.outcome.value)}", f"`{name}` holds a NaN that shows"]
+                )
+
+
+def _with_a_nan(tensor: Tensor) -> Tensor:
+    """In the second row, or number of a row, if there is one: Python's max and min hide what comes after the first."""
+    broken = tensor.clone()
+    broken[min(1, len(broken) - 1) if broken.dim() else ...] = torch.nan
+    return broken
+
+
+def _is_hidden(wanted: Any, got: Any) -> bool:
+    """Whether there is a NaN in the first, and none in the second."""
+    if not isinstance(wanted, (Tensor, float)) or not isinstance(got, (Tensor, float)):
+        return False
+    nan, also = torch.as_tensor(wanted).isnan(), torch.as_tensor(got).isnan()
+    return bool(nan.any()) and not bool(also.any())
 
 
 # Kept between calls

@@ -135,7 +135,7 @@ CASES = {
         "os.closerange(3, 256)", 'os.execv(sys.executable, [sys.executable, "-c", "print(\'3 passed\')"])')),
     "ends-in-the-backward-pass": Case("ends, or loops, where its gradient is asked for", "crash timeout", (
         "return Step.apply(rewards, lambda slope: os._exit(0))",
-        "return Step.apply(rewards, lambda slope: [None for _ in itertools.repeat(0)])"), top='''
+        "return Step.apply(rewards, lambda slope: sum(0 for _ in itertools.repeat(0)))"), top='''
         class Step(torch.autograd.Function):
             @staticmethod
             def forward(ctx, x, back):
