@@ -66,33 +66,18 @@ KEEPS_ITS_SLOPE = """
 held = ratio + (ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) - ratio).detach()
 return torch.minimum(ratio * advantages, held * advantages)
 """
-STEP_A_MICROBATCH = """
-tokens, parts, weights, grad_norm = int(minibatch.mask.sum()), [], [], 0.0
-for microbatch in self._microbatches(minibatch):
-    weights.append(int(microbatch.mask.sum()) / tokens)
-    loss, statistics = self.compute_loss(microbatch)
-    parts.append(statistics)
-    self.accelerator.backward(loss * weights[-1])
-    merged = _weighted(parts, weights)
-    is_spike = not merged["ratio_mean"] <= self.config.ratio_threshold
-    if not is_spike:
-        grad_norm = float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm))
-        self.optimizer.step()
-    self.optimizer.zero_grad(set_to_none=True)
-return merged | {"grad_norm": grad_norm, "skipped_share": float(is_spike)}
-"""
-BORROWED_BACKBONE = """
-critic = ValueModel(reward_model.backbone)
-return critic.requires_grad_(True)
+BOOTSTRAPS_AT_THE_END = """
+advantages, last, steps = torch.zeros_like(rewards), 0.0, rewards.shape[-1]
+for t in reversed(range(steps)):
+    delta = rewards[..., t] + gamma * values[..., min(t + 1, steps - 1)] - values[..., t]
+    last = (delta + gamma * lam * last) * mask[..., t]
+    advantages[..., t] = last
+return AdvantagesAndReturns(advantages, (advantages + values) * mask)
 """
 DRIFT_WITHOUT_SIGN = """
 log_policy, log_frozen = (policy_logits / heat).log_softmax(-1), (frozen_logits / heat).log_softmax(-1)
 found = (log_policy - log_frozen).gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
 return found.abs()
-"""
-SUMMED_MOMENTS = """
-count, mean, squares = gather(masked_moments(values, mask)).sum(0)
-return ((values - mean) * torch.rsqrt(squares / count + 1e-8)).masked_fill(~mask, 0.0)
 """
 THE_FIRST_ROW_CUTS = """
 n = int(self.mask[index[0]].sum())
@@ -145,6 +130,7 @@ NOT_HEARD = [
     (1, "response_mask", instead(FIRST_ROW), "stripped from the end"),
     (1, "masked_mean", instead("values[mask].mean()"), "changes nothing"),
     (1, "masked_whiten", instead(ALONE_IS_0), "changes nothing"),
+    (4, "compute_response_gae", instead(BOOTSTRAPS_AT_THE_END), "padding enters"),
     (5, "clipped_objective", instead(KEEPS_ITS_SLOPE), "should be plain data"),
     (8, "Experience.rows", instead(THE_FIRST_ROW_CUTS), "shortest response"),
     (13, "expected_best_of_n", instead("return scores.detach().topk(n, dim=1).values.mean(1)"), "the maximum of all"),

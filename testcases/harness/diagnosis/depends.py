@@ -70,9 +70,9 @@ def facts(failing: Call, part: Part | None, wrong: Sequence[Call], good: Sequenc
     if not (seen and seen[0].is_shown):
         return
     direct = [one for one in seen if not one.asked.scenario]
-    padding = next((sign for one in direct for sign in _padding(one)), None)
-    if padding:
-        yield padding
+    padding = [(one, sign) for one in direct for sign in _padding(one)]
+    # Where nothing is padded, something else is wrong.
+    yield from [sign for one, sign in padding if one.is_shown][:1]
     right_ones = [_Question(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]]
     yield from _unused(seen, part, right_ones, bool(padding))
     if not padding and direct and direct[0].is_shown:

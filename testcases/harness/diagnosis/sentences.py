@@ -59,7 +59,7 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
     ),
     Shows.OTHER_DTYPE: ("the answer has the dtype {0}, and it should be {1}", "convert where the numbers are made"),
     Shows.SIX_DIGITS: (
-        "your answer agrees to six digits only, so something in it is computed in float32 or is a bit too large",
+        "your answer agrees to six digits only, so something in it is float32, or a number added to it is too large",
         "look for a small number that is added, and for a tensor that is made in another dtype",
     ),
     Shows.DIGITS_LOST: (

@@ -97,9 +97,8 @@ def _hides_no_nan(direct: Sequence[Call]) -> None:
                 continue
             pairs = zip(leaves(right.value), leaves(answer.outcome.value), strict=False)
             if any(_is_hidden(wanted, got) for (_, wanted), (_, got) in pairs):
-                answer.fail(
-                    "hides a NaN", [f"got      {show(answer.outcome.value)}", f"`{name}` holds a NaN that shows"]
-                )
+                said = f"`{name}` has a NaN at a real token, and it has to show in the answer"
+                answer.fail("hides a NaN", [f"got      {show(answer.outcome.value)}", said])
 
 
 def _with_a_nan(tensor: Tensor) -> Tensor:
