@@ -77,7 +77,8 @@ def _promises_to_show_nan(lesson: str, exercise: str) -> bool:
     """Whether its docstring says so, or that of its file, which holds for all exercises in it."""
     tree = ast.parse((SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)).read_text("utf-8"))
     own = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == exercise]
-    return any(SHOWN.search(ast.get_docstring(node) or "") for node in (tree, *own))
+    docstrings = [ast.get_docstring(tree), *map(ast.get_docstring, own)]
+    return any(SHOWN.search(docstring or "") for docstring in docstrings)
 
 
 def _hides_no_nan(direct: Sequence[Call]) -> None:
