@@ -16,32 +16,34 @@ HIDDEN = ("padding=any", "differentiable=no")
 HEAD = """# Conformance: who agrees with whom
 
 Do the projects that people train with compute the same numbers? We cut the functions that compute PPO's quantities out of
-the released sources of {projects} projects, and ran them as they are on the {cases} hand-worked cases of `ppo-conformance`
-{version} (`testcases/conformance/README.md`), on {date}. So this page tells you only about the versions that we ran, and it
-tells you nothing about a training. `python -m testcases.conformance.projects` runs all of it again, and `--only KEY` a part.
-It fetches the wheels, and it names each checkout that it expects.
+the released sources of {projects} projects. Then, on {date}, we ran them as they are on the {cases}
+hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). So this page tells you only about these
+versions, and it doesn't tell you how well a project trains. You can run everything again with
+`python -m testcases.conformance.projects`, or one project with `--only KEY`. The program fetches the wheels, and it tells you
+which checkouts it needs.
 
-**How to read a row.** A project *agrees* if it does so on all its cases, perhaps with a declared convention. Then we quote
-the place where it's declared. If a project *fails at a corner*, the ordinary cases agree, but the case whose id is given
-doesn't. If it *differs*, an ordinary case doesn't agree, either a plain one or one with numbers under the mask. Behind each
-situation stands how many of its cases don't agree. A difference isn't a verdict, though. Look at the case
-(`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can be wrong, too, and the README
-says what would convince us.
+**How to read a row.** A project *agrees* if all its cases agree, perhaps under a convention that the project declares. Then
+we quote the place where it does so. A project *fails at a corner* if its ordinary cases agree, but the case whose id we give
+doesn't. And it *differs* if an ordinary case doesn't agree, which is either a plain case or one with numbers under the mask.
+The numbers in parentheses say how many cases of that kind don't agree. But a difference doesn't mean that the project is
+wrong. Look at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can also be
+wrong, and the README says what would convince us.
 
-Two conventions are declared nearly everywhere, so we don't repeat them. What an answer holds on padding isn't fixed, and
+Nearly every project declares two conventions, so we don't repeat them. First, the answer may hold anything on padding. Second,
 advantages and rewards carry no gradient. The rows also use three short phrases:
 
-- "NaN enters" means that NaN under the mask reaches the answer, since 0 * NaN is NaN. It matters only if padding may be NaN.
+- "NaN enters" means that a NaN under the mask reaches the answer, because 0 * NaN is NaN. It matters only if padding may be
+  NaN.
 - "Six digits" means that the numbers agree to 2e-6 but not to 1e-9, for example because 1e-8 was added to a divisor, or
   because the function computes in float32.
-- "Asked so" introduces what the project does around the call, since we did the same.
+- "Around the call" introduces what the project does before or after the call, because we did the same.
 
-We read each thread that is named on {opened}, in a public archive of GitHub's threads. The newest of them is of September
-2026, so a thread may have changed since then. "Not yet reported" means that a search of that archive on the same day found
-nothing. Then there's a text for a person to send in `testcases/conformance/projects/issues`. We've looked for threads only
-for the differences that follow, and not for the other rows of the tables.
+On {opened} we read each thread that this page names, in a public archive of GitHub's threads. The newest thread is from
+September 2026, so some may have changed since then. If we say that a difference isn't reported yet, we searched that archive
+on the same day and found nothing. For these you'll find a text in `testcases/conformance/projects/issues` that you could send.
+We looked for threads only about the differences of the next section, and not about the other rows of the tables.
 
-## What would be noticed first
+## The differences that you'd notice first
 """
 
 
@@ -85,9 +87,9 @@ def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
     worst = max(report["differences"], key=lambda one: len(one["cases"]))
     lines = [
         f"\n**{project['name']} {_version(project)}, {found['operation']}.** {found['says']}",
-        f"Matters at: {found['setting']}. Default: {found['default']}. {found['state']}",
-        f"Case {worst['smallest']}: expected {_code(worst['expected'])}, got {_code(worst['got'])}.",
-        f"Again, and with an edit after which all these cases agree: "
+        f"{found['setting']} {found['state']}",
+        f"In case {worst['smallest']} we expected {_code(worst['expected'])} and got {_code(worst['got'])}.",
+        f"To see it again, also with an edit after which all these cases agree, run "
         f"`python -m testcases.conformance.projects --finding {name}`.",
     ]
     return "\n".join(lines) + "\n"
@@ -96,7 +98,7 @@ def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
 def _row(project: dict[str, Any], asked: str, report: dict[str, Any]) -> str:
     variant = asked.partition(" (")[2].rstrip(")")
     name = f"{project['name']} {_version(project)}" + (f" ({variant})" if variant else "")
-    around = [f"asked so: {report['around']}"] if report["around"] else []
+    around = [f"around the call: {report['around']}"] if report["around"] else []
     said = "; ".join(cells(project, asked.partition(" (")[0], report) + around).replace("|", "/")
     return f"| {name} | {_outcome(report)} | {said} |\n"
 
