@@ -122,7 +122,7 @@ if mask is not None and mask.dim() > 1:
     """nothing is detached: only log_probs may receive a gradient"""
     advantages_whitened_here = edit(
         "ratio =  => advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)\nratio = ",
-        read="PPO2: what the code has and the paper has not",
+        read="PPO2: details that are not in the paper",
     )
     """the advantages are whitened here; the trainer does that, once for a rollout, not for each minibatch"""
     ppo_loss_not_reduced = edit(".mean() => ")
