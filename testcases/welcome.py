@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from testcases.harness.catalog.lessons import TUTORIAL, course_lessons
+from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, on_the_path
 from testcases.harness.catalog.lessons import lesson as read_lesson
 
 FAILED = 1
@@ -28,14 +28,14 @@ def _is_stub(lesson: str, exercise: str) -> bool:
 
 def lines() -> list[str]:
     """Where to begin."""
-    first = course_lessons()[0]
+    first = on_the_path(course_lessons())[0]
     number = sum(len(read_lesson(lesson).exercises) for lesson in course_lessons())
     return [
-        f"Nothing is written yet: {number} exercises wait in tutorial/.",
-        "First the whole algorithm, in 15 seconds:  make first    (text: tutorial/lesson00_one_screen/README.md)",
-        f"Then read tutorial/{first}/README.md, and write where the file beside it says lesson 1.",
-        f"Test it:  pytest testcases/{first}    Stuck:  make hint LESSON=1",
-        "The map of the course: tutorial/README.md    All tests all the same:  pytest testcases",
+        f"You haven't written any code yet. {number} exercises wait for you in tutorial/.",
+        "First see the whole algorithm in 15 seconds:  make first    (text: tutorial/lesson00_one_screen/README.md)",
+        f"Then read tutorial/{first}/README.md, and fill in the stubs of the file beside it.",
+        f"Test them:  pytest testcases/{first}    If you're stuck:  make hint LESSON={read_lesson(first).number}",
+        "The map of the course: tutorial/README.md    To run all tests anyway:  pytest testcases",
     ]
 
 

@@ -173,7 +173,7 @@ FILES = {
 BODIES = {
     "endless-loop": ("while True: pass", "took too long", "stopped after 5 seconds at tutorial/lesson04_gae/gae.py:"),
     "sys-exit": ("import sys; sys.exit(0)", "raised SystemExit", "sys.exit(0)"),
-    "os-exit": ("import os; os._exit(0)", "raised SystemExit", "os._exit(0) ends the whole process"),
+    "os-exit": ("import os; os._exit(0)", "raised SystemExit", "os._exit(0) would end the whole process"),
     "too-much-printed": (f"print('x' * 10_000_000)\n{RIGHT}return -right", "wrong value", "characters in all; pytest"),
     "terminal-control": (f"print('\\x1b[2J')\n{RIGHT}return -right", "wrong value", "?[2J"),
     "closes-stdout": ("import sys; sys.stdout.close(); sys.stdout = None\nreturn rewards", "wrong value", "expected"),
@@ -208,8 +208,10 @@ def test_what_ends_the_process_is_named_by_the_next_start(course: Path, file: Pa
     line = file.read_text("utf-8").splitlines().index("    ctypes.string_at(0)") + 1
     other = OTHERS[0], "-k", "rewards_to_go"
     (crashed, _), (status, out), (_, again) = runs(course, (SUITE, "-k", "td_errors"), other, other)
-    said = f"{LESSON} · td_errors: your last run ended in it without a word, at tutorial/{LESSON}/{FILE}:{line}. Did a"
-    assert crashed < 0 and status == 0 and said in out and "without a word" not in again, out
+    said = (
+        f"{LESSON} · td_errors: your last run ended here without a message, at tutorial/{LESSON}/{FILE}:{line}. Did a"
+    )
+    assert crashed < 0 and status == 0 and said in out and "without a message" not in again, out
 
 
 @pytest.mark.parametrize("name", ["torch.py", "statistics.py"])

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,7 +20,15 @@ from testcases import welcome
 from testcases.course import complete
 from testcases.course.students import replace_body, solved_folder
 from testcases.harness.catalog.handles import Exercise
-from testcases.harness.catalog.lessons import ROOT, course_lessons, electives, lesson_names, regions
+from testcases.harness.catalog.lessons import (
+    ROOT,
+    TUTORIAL,
+    course_lessons,
+    electives,
+    lesson_names,
+    on_the_path,
+    regions,
+)
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
@@ -320,7 +329,7 @@ def test_hints_come_one_by_one(state: Path):
 def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path):
     (node, *_) = by_node("lesson04_gae")
     keep({node: {"": Result("failed", remedies=("Select with `where`.",))}})
-    assert "For what your last run showed: Select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
+    assert "About your last run: Select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
     assert "last run" not in hint.next_hint(read_lesson("4"), "compute_gae")
 
 
@@ -398,6 +407,16 @@ def test_a_finished_lesson_says_what_one_can_do_now_and_what_to_look_at():
     assert "make solution LESSON=4" in second and "notebooks/04_gae.ipynb" in second
     assert third == "Next lesson: tutorial/lesson05_ppo_loss/README.md"
     assert progress.finished([lesson], done, done) == [] and progress.finished([lesson], half, half) == []
+
+
+def test_the_path_is_the_maps():
+    """After lesson 6 comes lesson 2, in what a run says as in the map."""
+    text = (TUTORIAL / "README.md").read_text("utf-8").partition("## Your path")[2].partition("**How long")[0]
+    linked = dict.fromkeys(re.findall(r"\((lesson\d\d_\w+)/README.md\)", text))
+    assert tuple(name for name in linked if name in lesson_names()) == on_the_path(lesson_names())
+    (lesson,) = (name for name in lesson_names() if name.startswith("lesson06"))
+    half, done = known(lesson, {"estimate_kl": "failed"}, "passed"), known(lesson, {}, "passed")
+    assert progress.finished([lesson], half, done)[-1] == "Next lesson: tutorial/lesson02_reward_model/README.md"
 
 
 def test_solution_shows_ones_own_code_and_the_courses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 import ast
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ TESTCASES = ROOT / "testcases"
 REGION, END = "# region solution", "# endregion"
 CAPSTONE = "lesson12"
 """The last lesson of the course: what comes after it is an elective, and counts only where it is asked for."""
+PATH = (3, 4, 5, 6, 2, 1, 7, 8, 9, 12, 10, 13, 11)
+"""The numbers of the lessons, in the order that the map recommends."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,11 @@ def course_lessons() -> tuple[str, ...]:
 def electives() -> tuple[str, ...]:
     """The lessons after the course."""
     return lesson_names()[len(course_lessons()) :]
+
+
+def on_the_path(lessons: Iterable[str]) -> tuple[str, ...]:
+    """These lessons in the order of the map."""
+    return tuple(sorted(lessons, key=lambda name: PATH.index(int(name[6:8]))))
 
 
 @cache

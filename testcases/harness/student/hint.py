@@ -1,4 +1,4 @@
-"""One step more of the hint for an exercise.
+"""One more hint for an exercise.
 
 python -m testcases.harness.student.hint 4 [--exercise compute_gae]
 """
@@ -8,7 +8,7 @@ import re
 import textwrap
 from functools import cache
 
-from ..catalog.lessons import TUTORIAL, Lesson, lesson_names
+from ..catalog.lessons import TUTORIAL, Lesson, lesson_names, on_the_path
 from ..catalog.lessons import lesson as read_lesson
 from . import progress
 
@@ -26,7 +26,7 @@ def hints(lesson: str) -> dict[str, list[str]]:
 
 
 def next_hint(lesson: Lesson, exercise: str | None) -> str:
-    """The text to print; one step more each time.
+    """The text to print; one more step each time.
 
     Raises:
         LookupError: there is no such exercise.
@@ -35,7 +35,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     if exercise is None:
         left = progress.left(lesson.name, state)
         if not left:
-            return f"All exercises of {lesson.name} have passed. For a hint all the same, name one: EXERCISE=..."
+            return f"All exercises of {lesson.name} have passed. If you want a hint anyway, name one: EXERCISE=..."
         exercise = left[0]
     exercise = lesson.exercise(exercise)
     steps = hints(lesson.name).get(exercise, [])
@@ -47,27 +47,27 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     progress.write(SHOWN, {**shown, key: count})
     lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
     for remedy in remedies:
-        lines.append(textwrap.fill(f"For what your last run showed: {remedy}", 100, subsequent_indent="   "))
+        lines.append(textwrap.fill(f"About your last run: {remedy}", 100, subsequent_indent="   "))
     for number, step in enumerate(steps[:count], start=1):
         lines.append(textwrap.fill(f"{number}. {step}", 100, subsequent_indent="   "))
     if count == len(steps):
-        lines.append(f"That was the last hint. The rest is yours; tutorial/{lesson.name}/README.md has the idea.")
+        lines.append(f"That was the last hint. If you're still stuck, read tutorial/{lesson.name}/README.md again.")
     else:
-        lines.append(f"({count} of {len(steps)}; ask again for the next)")
+        lines.append(f"(Hint {count} of {len(steps)}. Run the command again for the next one.)")
     return "\n".join(lines)
 
 
 def next_open() -> str:
-    """The first lesson that has not passed; the first of all where all have."""
-    state = progress.so_far()
-    return next((name for name in lesson_names() if progress.left(name, state)), lesson_names()[0])
+    """The first lesson on the map's path that has not passed, or the first of all if all have."""
+    state, path = progress.so_far(), on_the_path(lesson_names())
+    return next((name for name in path if progress.left(name, state)), path[0])
 
 
 @progress.said_plainly()
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one hint more.")
-    parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4"; the next open one, if left out')
-    parser.add_argument("--exercise", help="the first that has not passed, if left out")
+    parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one more hint.")
+    parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4" (default: the next open lesson)')
+    parser.add_argument("--exercise", help="(default: the first one that hasn't passed)")
     options = parser.parse_args()
     print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
 

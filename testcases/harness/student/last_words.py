@@ -63,14 +63,14 @@ def left_behind() -> Iterator[str]:
             continue  # another process has it
         if said:
             place = _place(Path(file), said, dump)
-            yield f"{said}: your last run ended in it without a word, {place}. Did a library crash there?"
+            yield f"{said}: your last run ended here without a message, {place}. Did a library crash?"
 
 
 def endless(call: Call, where: str) -> str:
     """What is said as a process ends that nothing else can stop."""
     return (
-        f"{call.lesson} · {call.exercise} never ends, and catches whatever would stop it, so pytest ends here, "
-        f"at {where}: is there a loop around `except:` or `except BaseException:`? Catch the one error that you expect."
+        f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, "
+        f"at {where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
     )
 
 
@@ -82,7 +82,7 @@ def staying() -> Iterator[None]:
     def stay(status: int) -> NoReturn:
         if os.getpid() != process:
             leave(status)  # a process that the call has forked
-        raise SystemExit(f"os._exit({status}) ends the whole process, and all that it has not saved: return, or raise")
+        raise SystemExit(f"os._exit({status}) would end the whole process and save nothing, so return or raise instead")
 
     os._exit = stay
     try:

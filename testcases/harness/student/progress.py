@@ -24,7 +24,16 @@ from typing import Any
 from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog.lessons import CAPSTONE, ROOT, TUTORIAL, course_lessons, electives, lesson_names, region_text
+from ..catalog.lessons import (
+    CAPSTONE,
+    ROOT,
+    TUTORIAL,
+    course_lessons,
+    electives,
+    lesson_names,
+    on_the_path,
+    region_text,
+)
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.points import Entry, once_written
 
@@ -48,7 +57,7 @@ WORST_FIRST = (
 it out, so it may have been repaired since. "not earned": a stub would pass it, too."""
 FAILED = ("failed", "failed earlier", "partly")
 DONE = ("passed", "kept")
-AGAIN = "It failed in an earlier run: run its tests again."
+AGAIN = "It failed in an earlier run, so run its tests again."
 
 
 @dataclass(frozen=True)
@@ -316,10 +325,11 @@ def finished(lessons: Iterable[str], before: State, after: State) -> list[str]:
         lines += [f"Lesson {lesson.number} is done." + (f" You can now {aim}." if aim else "")]
         notebook = next((path.name for path in (ROOT / "notebooks").glob(f"{lesson.number:02}_*.ipynb")), None)
         lines += [
-            f"Your code and the course's:  make solution LESSON={lesson.number}"
-            + (f"    To see it move: notebooks/{notebook}" if notebook else "")
+            f"Compare your code with the course's:  make solution LESSON={lesson.number}"
+            + (f"    See it move: notebooks/{notebook}" if notebook else "")
         ]
-        later = course_lessons()[course_lessons().index(name) + 1 :] if name in course_lessons() else ()
+        path = on_the_path(course_lessons())
+        later = path[path.index(name) + 1 :] if name in path else ()
         lines += [f"Next lesson: tutorial/{other}/README.md" for other in later if left(other, after)][:1]
     return lines
 
@@ -329,8 +339,8 @@ def the_end(lessons: Iterable[str], state: State) -> str:
     if not any(lesson.startswith(CAPSTONE) and not left(lesson, state) for lesson in lessons):
         return ""
     said = (
-        "The capstone passes. Train on your own blocks, beside the reference's run:  make demo STACK=tutorial "
-        "OUT=runs/mine"
+        "The capstone passes. Now train with your own blocks, beside the reference's run:  "
+        "make demo STACK=tutorial OUT=runs/mine"
     )
     open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, state))
     return "\nAfter the course, if you like: ".join([said, *open_ones])
@@ -351,16 +361,17 @@ def said_plainly() -> Iterator[None]:
 def main() -> None:
     argparse.ArgumentParser(prog="make progress", description="Show how far you have come.").parse_args()
     state = so_far()
+    course = on_the_path(course_lessons())
     if not state:
-        print("Nothing has been run yet. Start with:  pytest testcases/" + lesson_names()[0])
-    for line in [*bars(course_lessons(), state), "", "after the course (electives):", *bars(electives(), state)]:
+        print(f"You haven't run any tests yet. Start with:  pytest testcases/{course[0]}")
+    for line in [*bars(course, state), "", "after the course (electives):", *bars(electives(), state)]:
         print(line)
-    for lesson in lesson_names():
+    for lesson in [*course, *electives()]:
         for name in as_in_the_text(lesson):
             if stub := _waits_for(lesson, name, state):
                 print(f"{lesson}: {name} waits. {once_written(stub[1])}")
-    print("\n" + (next_step(course_lessons(), state) or "All lessons are done."))
-    if offer := the_end(course_lessons(), state):
+    print("\n" + (next_step(course, state) or "All lessons are done."))
+    if offer := the_end(course, state):
         print(offer)
 
 

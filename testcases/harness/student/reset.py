@@ -41,14 +41,17 @@ def main() -> None:
     lesson = read_lesson(options.lesson)
     if not options.yes:
         try:
-            answer = input(f"Replace your work in tutorial/{lesson.name} by the stubs? A copy is kept. [y/N] ")
+            answer = input(f"Replace your work in tutorial/{lesson.name} by the stubs? We keep a copy. [y/N] ")
         except EOFError:
             answer = ""
         if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was changed.")
             return
     kept = reset(lesson)
-    print(f"tutorial/{lesson.name} is a stub again." + (f" Your work is in {kept.relative_to(ROOT)}." if kept else ""))
+    print(
+        f"tutorial/{lesson.name} holds the stubs again."
+        + (f" Your work is in {kept.relative_to(ROOT)}." if kept else "")
+    )
 
 
 if __name__ == "__main__":

@@ -60,8 +60,8 @@ def main() -> None:
     if not passed:
         parser.exit(
             1,
-            f"Nothing of {lesson.name} has passed yet.\n"
-            f"Run  pytest testcases/{lesson.name}  and ask for a hint:  make hint LESSON={lesson.number}\n",
+            f"No exercise of {lesson.name} has passed yet.\n"
+            f"Run  pytest testcases/{lesson.name}  or ask for a hint:  make hint LESSON={lesson.number}\n",
         )
     for exercise in passed:
         print(both(lesson, exercise))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.lessons import lesson_names
+from ..catalog.lessons import on_the_path
 from ..catalog.points import Entry, lesson_of, split_node
 from ..catalog.sections import stories
 from ..report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
@@ -126,7 +126,7 @@ class Run:
         shown, hidden = _first_of_each([report for report in failed if report not in later])
         lines = [f"{name}: {n} more failed; fix the above first, or see all with --full" for name, n in hidden.items()]
         for lesson in sorted({lesson_of(report.nodeid) or "" for report in later}):
-            lines.append(f"{lesson}: handed out broken, and not repaired yet; it is that lesson's work")
+            lines.append(f"{lesson}: some exercises were handed out broken, and repairing them is that lesson's task")
         return shown, lines
 
     def _say_what_is_right(self, failed: list[Any]) -> None:
@@ -147,7 +147,7 @@ class Run:
 
     def write_ending(self, terminal: Any) -> None:
         """Keep what is known, and write how far the student is."""
-        lessons = [name for name in lesson_names() if any(lesson_of(node) == name for node in self.results)]
+        lessons = on_the_path({name for node in self.results if (name := lesson_of(node))})
         if not lessons:
             return
         before = progress.so_far() if self.is_progress else {}
