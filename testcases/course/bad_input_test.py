@@ -64,7 +64,7 @@ BODIES = {
     "list": (RIGHT + "return right.tolist()", "returned a list", []),
     "none": (RIGHT + "return None", "returned None", ["is a return missing?"]),
     "numpy": (RIGHT + "return right.detach().numpy()", "returned a numpy.ndarray", []),
-    "another-device": (RIGHT + "return right.to('meta')", "wrong device", ["meta"]),
+    "another-device": (RIGHT + "return right.to('meta')", "returned a torch.Tensor", ["meta"]),
     "float": (RIGHT + "return right.sum().item()", "returned a float where a tensor is due", []),
     "tuple": (RIGHT + "return (right,)", "returned a tuple", []),
     "raises": ("return rewards.no_such_method()", "raised AttributeError", ["gae.py:", "no_such_method"]),

@@ -79,19 +79,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Foreign:
-    """Something in the answer that is not plain data."""
+    """Something in the answer that is not plain data, such as a tensor that is not dense or not on the CPU."""
 
     type_name: str
     text: str
-
-
-@dataclass(frozen=True)
-class Elsewhere:
-    """A tensor in the answer whose numbers are not read: on another device than the CPU, sparse, of a rare type."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    device: str
 
 
 @dataclass(frozen=True)
@@ -126,7 +117,7 @@ class Outcome:
     """What one call gave."""
 
     value: Any = None
-    """Tree of tensors (detached), bool, int, float, str, None, list, tuple, dict, Record, Foreign, Elsewhere."""
+    """Tree of tensors (detached), bool, int, float, str, None, list, tuple, dict, Record, Foreign."""
     gradients: dict[str, Tensor | None] = field(default_factory=dict)
     """Argument -> its gradient; None where no gradient arrived."""
     tracked: tuple[str, ...] = ()
@@ -151,7 +142,7 @@ class BadValue(Exception):
 
 
 MESSAGES = Call, Outcome, StudentError, Frame
-KINDS = {kind.__name__: kind for kind in (*MESSAGES, Record, Foreign, Elsewhere)}
+KINDS = {kind.__name__: kind for kind in (*MESSAGES, Record, Foreign)}
 """What is encoded by its fields."""
 
 
@@ -206,8 +197,8 @@ class Encoder:
             raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
         is_dense = value.device.type == "cpu" and value.layout == torch.strided and value.dim() <= MAX_DIM
         if not is_dense or value.dtype not in NAMES:
-            dtype = str(value.dtype).removeprefix("torch.")
-            return self.tree(Elsewhere(tuple(value.shape), dtype, str(value.device)))
+            kind = f"a tensor of {value.dtype}, {value.layout}, on the device {value.device}"
+            return self._foreign(value, f"{kind}, where a dense one on the CPU is due")
         self.tensors.append(value)
         return {"Tensor": len(self.tensors) - 1}
 

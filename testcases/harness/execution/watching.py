@@ -7,7 +7,6 @@ them.
 """
 
 import bdb
-import ctypes
 import dataclasses
 import functools
 import inspect
@@ -225,8 +224,6 @@ def _own_of(owner: Any) -> dict[str, Any]:
 
 UNSEEN = 2**61 - 1
 """Each call finds torch's global generator at this seed, which nobody chooses: whether it is seeded can be seen."""
-WORDS = 4 * (624 + 1)
-"""Bytes in memory of the Mersenne twister's key and place."""
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "torch.is_grad_enabled()": (torch.is_grad_enabled, torch.set_grad_enabled),
     "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
@@ -248,7 +245,7 @@ class GlobalState:
         self.torch_state = torch.get_rng_state()
         torch.default_generator.manual_seed(UNSEEN)
         self.seeded_state = torch.get_rng_state()
-        self.python_state, self.numpy_state = random.getstate(), _numpy_state()
+        self.python_state = random.getstate()
         self.used_random = False
 
     def restore(self) -> tuple[str, ...]:
@@ -265,17 +262,4 @@ class GlobalState:
         if random.getstate() != self.python_state:
             self.used_random = True
             random.setstate(self.python_state)
-        if self.numpy_state and self.numpy_state != _numpy_state():
-            self.used_random = True
-            generator, words = self.numpy_state
-            ctypes.memmove(generator.ctypes.state_address, words, WORDS)
-            sys.modules["numpy.random"].set_bit_generator(generator)  # type: ignore[attr-defined]
         return tuple(changed)
-
-
-def _numpy_state() -> tuple[Any, bytes] | None:
-    """Numpy's old global generator and its words, where somebody has loaded numpy: to read them takes no time."""
-    numpy: Any = sys.modules.get("numpy.random")
-    generator = numpy and numpy.get_bit_generator()
-    is_known = type(generator).__name__ == "MT19937"
-    return (generator, ctypes.string_at(generator.ctypes.state_address, WORDS)) if is_known else None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution.messages import Elsewhere, Foreign, Outcome, fields_of, tensors_in
+from ..execution.messages import Foreign, Outcome, fields_of, tensors_in
 from .failures import show, show_pair, type_name
 
 # Relative and absolute: what another sound order of operations reaches on numbers of size 1; a wrong formula is far
@@ -109,11 +109,6 @@ def _first(parts: Iterable[tuple[str, Any, Any]], rules: Rules, path: str) -> Di
 
 
 def _tensors(expected: Tensor, got: Any, rules: Rules, where: str, path: str) -> Difference | None:
-    if isinstance(got, Elsewhere):
-        kind, wanted = "wrong device", "a tensor on the device of the inputs (cpu)"
-        if got.device == "cpu":
-            kind, wanted = "wrong kind of tensor", f"a dense tensor, {expected.dtype}"
-        return Difference(kind, (f"expected {where}{wanted}", f"got      {show(got)}"))
     if not isinstance(got, Tensor):
         wanted = f"expected {where}a tensor of shape {tuple(expected.shape)}, {expected.dtype}"
         shown = "None: is a return missing?" if got is None else f"{type_name(got)}: {show(got)}"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..execution.messages import MAX_PRINTED, Call, Elsewhere, Foreign, Outcome, Record, StudentError, fields_of
+from ..execution.messages import MAX_PRINTED, Call, Foreign, Outcome, Record, StudentError, fields_of
 
 MAX_LINES = 12
 LEAST = 3
@@ -166,8 +166,6 @@ def show(value: Any, limit: int = MAX_SHOWN) -> str:
         return "(" + ", ".join(f"{n}={show(v, limit)}" for n, v in zip(names, value, strict=True)) + ")"
     if isinstance(value, Foreign):
         return f"{value.type_name}: {value.text}"
-    if isinstance(value, Elsewhere):
-        return f"{value.dtype} tensor {value.shape} on device {value.device}"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {show(part, limit)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -199,7 +197,7 @@ def show_pair(expected: float, got: float) -> tuple[str, str]:
 
 def type_name(value: Any, sized: bool = True) -> str:
     """The type of a value in the words of a report."""
-    if isinstance(value, (Tensor, Elsewhere)):
+    if isinstance(value, Tensor):
         return "a tensor"
     if isinstance(value, (Record, tuple, list)):
         kind, parts = ("tuple", value.values) if isinstance(value, Record) else (type(value).__name__, value)

@@ -7,13 +7,9 @@ python -m testcases.harness.student.progress
 """
 
 import argparse
-import ast
-import hashlib
 import json
 import re
-import shutil
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -40,7 +36,6 @@ from ..catalog.points import Entry, once_written
 FOLDER = ROOT / ".progress"
 STATE = FOLDER / "tests.json"
 BAR = 24
-WIDE = 200
 
 WORST_FIRST = (
     "failed",
@@ -122,78 +117,29 @@ def write(path: Path, state: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(state, indent=1))
 
 
-Codes = Mapping[tuple[str, str], str]
-"""Lesson and exercise -> a hash of the student's code."""
-
-
-def codes() -> Codes:
-    """Of all exercises: their own code, and all of their file but the other exercises. A comment changes nothing."""
-    found: dict[tuple[str, str], str] = {}
-    for lesson in map(read_lesson, lesson_names()):
-        for file in {lesson.file_of(exercise) for exercise in lesson.exercises}:
-            inside = [exercise for exercise in lesson.exercises if lesson.file_of(exercise) == file]
-            texts = _texts(TUTORIAL / lesson.name / file, inside)
-            found |= {(lesson.name, one): hashlib.sha256(texts[one]).hexdigest()[:8] for one in inside}
-    return found
-
-
-def _texts(path: Path, exercises: Iterable[str]) -> dict[str, bytes]:
-    """What the results of each exercise depend on: the whole file, where it cannot be read as Python."""
-    data = path.read_bytes() if path.is_file() else b""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(data)
-        places: dict[str, Any] = dict(_definitions(tree, ""))
-        own = {name: ast.dump(places[name]) if name in places else "" for name in exercises}
-        for name in own.keys() & places.keys():
-            places[name].body = []
-        rest = ast.dump(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return dict.fromkeys(exercises, data)
-    return {name: (rest + text).encode() for name, text in own.items()}
-
-
-def _definitions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
-    """Functions by their dotted names; of two with one name the last counts, as it does in Python."""
-    for child in getattr(node, "body", []):
-        if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
-            yield prefix + child.name, child
-            yield from _definitions(child, f"{prefix}{child.name}.")
-
-
 def so_far() -> dict[str, Test]:
-    """What is kept, of the code as it is now: results of another are forgotten, but for what to do about them."""
-    stored, now = read(STATE), codes()
+    """What is kept: of each test its last result."""
     found = {}
-    for node, kept in stored.items():
+    for node, kept in read(STATE).items():
         with suppress(AttributeError, KeyError, TypeError):  # where somebody has edited it
-            cases = {case: result_of(one) for case, one in kept["cases"].items()}
-            test = Test(Entry(**kept["entry"]), cases)
-            if kept["code"] != _judged(test, now):
-                cases = {case: Result("not run", remedies=one.remedies) for case, one in cases.items()}
-            found[node] = replace(test, cases=cases)
+            found[node] = Test(Entry(**kept["entry"]), {case: result_of(one) for case, one in kept["cases"].items()})
     return found
 
 
-def keep(state: State, judged: Codes) -> None:
-    """Write all that is known, and which code it is about."""
-    write(STATE, {node: {**asdict(test), "code": _judged(test, judged)} for node, test in state.items()})
+def keep(state: State) -> None:
+    """Write all that is known."""
+    write(STATE, {node: asdict(test) for node, test in state.items()})
+
+
+def forget(lesson: str) -> None:
+    """What is known of a lesson whose stubs are put back."""
+    keep({node: test for node, test in so_far().items() if test.entry.lesson != lesson})
 
 
 def result_of(told: Mapping[str, Any]) -> Result:
     """A result from plain values, of which some may have become lists on their way."""
     number, stub = told["waits_for"] or (0, "")
     return Result(told["status"], told["share"], (number, stub) if stub else None, tuple(told["remedies"]))
-
-
-def _judged(test: Test, known: Codes) -> str:
-    """The code that the results of a test belong to: its exercise, and the stubs that it waits for."""
-    stubs = {one.waits_for for one in test.cases.values() if one.waits_for}
-    names = {
-        (test.entry.lesson, test.entry.exercise),
-        *((read_lesson(str(number)).name, stub) for number, stub in stubs),
-    }
-    return " ".join(known.get(name, "") for name in sorted(names))
 
 
 def merged(state: State, collected: Iterable[Entry], results: Results, whole: bool) -> dict[str, Test]:
@@ -248,35 +194,26 @@ def as_in_the_text(lesson: str) -> tuple[str, ...]:
     return tuple(sorted(read_lesson(lesson).exercises, key=lambda name: text.find(f"| `{name}` |") % (len(text) + 1)))
 
 
-def bar(lesson: str, state: State, columns: int = WIDE) -> str:
+def bar(lesson: str, state: State) -> str:
     """One line: "lesson04_gae  ######......  12/20 points  left: compute_gae (failed)"."""
     tests, open_ones = tests_of(state, lesson), left(lesson, state)
     points, total = _points(tests)
-    counted = f"{points:3}/{total} points" if tests else "not run yet"
     filled = BAR * points // total if total else 0
-    line = f"{lesson:{max(map(len, lesson_names()))}}  {'#' * filled}{'.' * (BAR - filled)}  {counted}"
-    if columns < 100:
-        line = f"{read_lesson(lesson).short} {counted}"
+    line = f"{lesson:{max(map(len, lesson_names()))}}  {'#' * filled}{'.' * (BAR - filled)}  "
+    line += f"{points:3}/{total} points" if tests else "not run yet"
     if not open_ones:
         return f"{line}  done"
-    if columns >= 100 and tests:
+    if tests:
         basic, rest = (_points(test for test in tests if test.entry.is_basic == is_basic) for is_basic in (True, False))
         line += " (formula {}/{}, safe {}/{})".format(*basic, *rest)
     shown = ", ".join(f"{name} ({exercise_status(lesson, name, state)})" for name in open_ones[:3])
-    line = f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
-    return line if len(line) <= columns or columns >= 100 else f"{line[: columns - 3]}..."
+    return f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
 
 
 def _points(tests: Iterable[Test]) -> tuple[int, int]:
     """Earned, and in all."""
     tests = [*tests]
     return sum(test.earned for test in tests), sum(test.entry.points for test in tests)
-
-
-def bars(lessons: Iterable[str], state: State) -> list[str]:
-    """One line a lesson; short ones in a narrow terminal."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
-    return [bar(lesson, state, columns) for lesson in lessons]
 
 
 def next_step(lessons: Iterable[str], state: State) -> str:
@@ -308,9 +245,12 @@ def _at_fault(lesson: str, exercise: str, state: State) -> str:
 
 
 def _waits_for(lesson: str, exercise: str, state: State) -> tuple[int, str] | None:
-    """Number and exercise of the stub that an exercise waits for."""
-    found = (one for test in tests_of(state, lesson, exercise) for one in test.cases.values())
-    return min((one.waits_for for one in found if one.waits_for), default=None)
+    """Number and exercise of the stub that an exercise waits for, while that one is not done."""
+    stubs = {one.waits_for for test in tests_of(state, lesson, exercise) for one in test.cases.values()}
+    missing = [
+        (number, stub) for number, stub in filter(None, stubs) if stub in left(read_lesson(str(number)).name, state)
+    ]
+    return min(missing, default=None)
 
 
 def finished(lessons: Iterable[str], before: State, after: State) -> list[str]:
@@ -364,8 +304,8 @@ def main() -> None:
     course = on_the_path(course_lessons())
     if not state:
         print(f"You haven't run any tests yet. Start with:  pytest testcases/{course[0]}")
-    for line in [*bars(course, state), "", "after the course (electives):", *bars(electives(), state)]:
-        print(line)
+    print(*(bar(lesson, state) for lesson in course), sep="\n")
+    print("\nafter the course (electives):", *(bar(lesson, state) for lesson in electives()), sep="\n")
     for lesson in [*course, *electives()]:
         for name in as_in_the_text(lesson):
             if stub := _waits_for(lesson, name, state):

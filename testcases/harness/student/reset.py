@@ -11,7 +11,7 @@ from pathlib import Path
 from ..catalog.lessons import ROOT, TUTORIAL, Lesson
 from ..catalog.lessons import lesson as read_lesson
 from ..oracle.stubs import stubs_of, write_files
-from .progress import FOLDER, said_plainly
+from .progress import FOLDER, forget, said_plainly
 
 
 def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
@@ -29,6 +29,7 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
             kept = FOLDER / "backup" / stamp / lesson.name
         shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("__pycache__"))
     write_files(tutorial, stubs_of(lesson.name))
+    forget(lesson.name)
     return kept
 
 

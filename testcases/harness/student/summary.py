@@ -104,10 +104,6 @@ class Run:
     """Asked for the passed tests of an exercise that a stub would pass, too."""
     results: dict[str, dict[str, Result]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._codes = progress.codes() if self.is_progress else {}
-        """Of the files as the run began."""
-
     def note(self, report: Any) -> None:
         """Keep the result of a test."""
         if entry_of(report.nodeid) and (report.when == "call" or report.failed):
@@ -131,8 +127,8 @@ class Run:
 
     def _say_what_is_right(self, failed: list[Any]) -> None:
         """A failure of the advanced suite says first that the formula is right, where all of the basic suite has passed
-        in this run, or in an earlier one of the same code."""
-        known = self._merged(progress.so_far() if self.is_progress else {})
+        in this run."""
+        known = self._merged({})
         for report in failed:
             entry, said = entry_of(report.nodeid), told(report).get("if_right")
             if said and entry and not entry.is_basic:
@@ -154,14 +150,14 @@ class Run:
         state = self._merged(before)
         lines = self._take_back(state)
         if self.is_progress:
-            progress.keep(state, self._codes)
+            progress.keep(state)
             lines += _stories_told(lessons, before, state)
             state = {node: test if node in self.results else progress.earlier(test) for node, test in state.items()}
         for line in lines:
             terminal.write_line(line)
         terminal.section("your progress" if self.is_progress else f"subject: {self.subject}", sep="-")
         waiting = {told(report)["said"] for one in ("kept", "waiting") for report in terminal.stats.get(one, [])}
-        lines = [*sorted(waiting), *progress.bars(lessons, state)]
+        lines = [*sorted(waiting), *(progress.bar(lesson, state) for lesson in lessons)]
         if self.is_progress:
             lines += progress.finished(lessons, before, state) or filter(None, [progress.next_step(lessons, state)])
             lines += filter(None, [progress.the_end(lessons, state)])

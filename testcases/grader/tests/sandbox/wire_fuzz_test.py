@@ -17,7 +17,7 @@ from testcases.grader.sandbox.limits import Limits
 from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import wire
-from testcases.harness.execution.messages import Elsewhere, Foreign, Outcome, Record, StudentError, leaves
+from testcases.harness.execution.messages import Foreign, Outcome, Record, StudentError, leaves
 from testcases.harness.suite.asserts import example
 
 ROUNDS = 400
@@ -32,7 +32,7 @@ FAILURE = Outcome(error=StudentError("raised", "ValueError", "no", ()))
 ODD = [None, True, -1, 0, 2**63, 10**30, 1e308, float("nan"), float("inf"), "", "\ud800", "tensor", "x" * 5000, [], {}]
 ODD += [[[]] * 50, {"a": {}}, {"tuple": []}, {"tuple": 1}, {"dict": [[1, 2]]}, {"dict": [["a", 1, 2]]}]
 ODD += [{"Tensor": 0}, {"Tensor": 1}, {"Tensor": 9}, {"Tensor": "0"}, {"Tensor": 0, "tuple": []}]
-ODD += [{"Record": ["R", {"tuple": ["x"]}, {"tuple": []}]}, {"Elsewhere": [{"tuple": [2**62]}, "float32", "cpu"]}]
+ODD += [{"Record": ["R", {"tuple": ["x"]}, {"tuple": []}]}]
 ODD += [{"Foreign": ["R", 1]}, {"StudentError": ["raised", "E", "m", {"tuple": []}]}, {"Frame": ["f", 1, "g", "h"]}]
 KINDS = {
     None,
@@ -47,7 +47,7 @@ KINDS = {
     "answer",
     "too large",
 }
-PLAIN = (torch.Tensor, bool, int, float, str, type(None), list, tuple, dict, Foreign, Elsewhere)
+PLAIN = (torch.Tensor, bool, int, float, str, type(None), list, tuple, dict, Foreign)
 
 
 class Box:
