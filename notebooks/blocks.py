@@ -31,7 +31,7 @@ def lessons(stack: str, own: str, *others: str) -> list[ModuleType]:
 
     Args:
         stack: "solutions", or "tutorial": the lesson `own` from your files. The others stay those of the course, as
-            under pytest; the capstone stands on all of your lessons.
+            under pytest; only notebook 12 draws all of your lessons.
         own: the notebook's lesson, such as "lesson04_gae".
         others: lessons, or such as "demo.stages", that it uses as well.
 

@@ -35,7 +35,7 @@ from testcases.harness.execution.watching import GlobalState
 from testcases.harness.oracle.mutations import wrong_answers
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference, nan_in
-from testcases.harness.report.failures import CheckFailed, Kept, Waiting
+from testcases.harness.report.failures import CheckFailed, Kept
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
 from testcases.harness.suite.asserts import assert_equal, example, named, put, scenario, value_and_gradients
@@ -145,22 +145,6 @@ def test_an_earlier_lesson_of_the_student_is_not_used(tmp_path: Path):
     with Engine(executor.student(folder)).active():
         asked = example(Exercise("lesson03_policy_gradient", "reinforce_loss"), [[1.0]], [[2.0]], [[True]])
         put(asked).equals(-2.0)
-
-
-def test_the_capstone_uses_the_whole_stack_and_says_what_it_waits_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(executor, "CAPSTONE", "lesson06")
-    folder = solved_folder(tmp_path)
-    path = folder / "lesson02_reward_model" / "reward_model.py"
-    text = path.read_text("utf-8").replace(
-        "    length = attention_mask.shape[1]\n", '    raise NotImplementedError("lesson02: last_token_index")\n'
-    )
-    path.write_text(text, "utf-8")
-    asked = example(Exercise("lesson06_kl_rewards", "compute_rewards"), [1.0], [[0.0]], [[0.0]], [[True]])
-    with (
-        Engine(executor.student(folder)).active(),
-        pytest.raises(Waiting, match="needs last_token_index of lesson 2, which is still a stub"),
-    ):
-        put(asked)
 
 
 def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):

@@ -32,7 +32,7 @@ os.environ.setdefault("ACCELERATE_USE_CPU", "true")
 
 
 def _neighbor(lesson: Any, name: str) -> ModuleType:
-    """Another lesson of the same stack: in the capstone all of them are the student's."""
+    """Another lesson of the same set of modules."""
     return import_module(f"{lesson.__name__.rpartition('.')[0]}.{name}")
 
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ..catalog.lessons import CAPSTONE, SOLUTIONS, course_lessons
+from ..catalog.lessons import SOLUTIONS
 from ..catalog.lessons import lesson as read_lesson
 from .messages import (
     MAX_TEXT,
@@ -165,18 +165,10 @@ class InProcess:
         return self._sets[lesson]
 
 
-def student(folder: Path, terms: Terms | None = None, whole: bool = True) -> InProcess:
-    """A student's folder: each lesson on the reference versions of the others, the capstone on all of it.
-
-    Without `whole` the capstone, too, runs on the reference's lessons: a mark must not depend on what other code of the
-    student's calls right.
-    """
+def student(folder: Path, terms: Terms | None = None) -> InProcess:
+    """A student's folder: each lesson on the reference versions of the others."""
     folder = folder.resolve()
-
-    def modules_of(lesson: str) -> ModuleSet:
-        return ModuleSet(folder, course_lessons() if whole and lesson.startswith(CAPSTONE) else [lesson])
-
-    return InProcess(modules_of, terms)
+    return InProcess(lambda lesson: ModuleSet(folder, [lesson]), terms)
 
 
 def solutions() -> InProcess:

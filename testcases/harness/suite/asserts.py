@@ -386,7 +386,7 @@ class Asked:
 
     def matches_reference(self, **near: float) -> None:
         """Value, gradients and errors of the reference on the same arguments."""
-        wanted = current().right_answer(self.call, self.outcome)
+        wanted = current().reference.run(self.call)
         if wanted.error and wanted.error.kind != "raised":
             raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
@@ -536,13 +536,9 @@ class Asked:
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
-        tail, listed, remedies = current().upstream.lines(asked), None, tuple[str, ...]()
-        if not tail:
-            diagnosis = current().upstream.diagnose(asked, part)
-            diagnosis = diagnosis or current().explainer.diagnose(asked, outcome, part=part)
-            listed = diagnosis.listed
-            tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
-            remedies = (*remedies_of(diagnosis),)
+        diagnosis = current().explainer.diagnose(asked, outcome, part=part)
+        listed, remedies = diagnosis.listed, (*remedies_of(diagnosis),)
+        tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
         said = report(head, lines, tail, called, printed_lines(outcome))

@@ -14,13 +14,12 @@ from typing import Any
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.points import once_written
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
-from ..diagnosis.upstream import Upstream
 from ..execution.executor import Executor, InProcess, stub_of
 from ..execution.messages import Call, Outcome, StudentError
 from ..execution.watching import a_tests_own_calls
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.failures import CheckFailed, NotStarted, Waiting
-from .runner import cases, cases_of
+from .runner import cases_of
 
 MOST_LATE = 2
 """After so many calls that did not end an exercise is asked nothing more, here and by the grader."""
@@ -118,16 +117,11 @@ class Engine:
     def explainer(self) -> Explanation:
         return self.explanation(self.subject, self.reference, self._first_failure)
 
-    @cached_property
-    def upstream(self) -> Upstream:
-        """The part of a report about an earlier lesson of the student that is at fault."""
-        return Upstream(self.subject, self.reference, self._first_failure)
-
     def _first_failure(self, subject: Executor, lesson: str, exercise: str) -> CheckFailed | None:
-        """Of an exercise's own tests, or of a lesson's. What is not written yet fails nothing."""
+        """Of an exercise's own tests. What is not written yet fails nothing."""
         other = Engine(subject, reference=self.reference, explanation=NoExplanation)
         with other.active(), other.in_silence():
-            verdicts = (case.run() for case in (cases_of(lesson, exercise) if exercise else cases(lesson)))
+            verdicts = (case.run() for case in cases_of(lesson, exercise))
             return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
 
     @kept
@@ -136,10 +130,6 @@ class Engine:
         from .paid_once import right_with  # here, since it makes engines
 
         return right_with(self, lesson, exercise) if self.pays_once else ()
-
-    def right_answer(self, call: Call, outcome: Outcome) -> Outcome:
-        """The reference's; in the capstone, on a student's own lessons, that of the reference's lesson 12 on those."""
-        return self.upstream.right_answer(call, outcome)
 
     def require_started(self, lesson: str, exercise: str) -> None:
         """Find out, once, whether an exercise is still a stub: not every test of it would notice.
