@@ -114,13 +114,6 @@ def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
     assert "cut off from its inputs" in str(found[0])
 
 
-def test_a_conflict_of_git_is_named(tmp_path: Path):
-    folder = edited(tmp_path, lambda text: "<<<<<<< HEAD\nold = 1\n=======\nold = 2\n>>>>>>> theirs\n" + text)
-    first = failures(folder)["td_errors"][0]
-    assert first.kind == "gae.py does not load"
-    assert "gae.py:1 holds two versions that git could not join" in str(first), str(first)
-
-
 def test_a_file_with_a_syntax_error(tmp_path: Path):
     found = failures(edited(tmp_path, lambda text: text + "\ndef broken(:\n"))
     assert len(found) == 5

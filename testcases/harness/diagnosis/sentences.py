@@ -151,7 +151,6 @@ def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
 HEAD = "Likely cause:"
 SHOWN, SHOWN_OF_TWO = 60, 44
 """Characters of a student's code that a sentence shows, of one place or of two."""
-KEPT = f"{HEAD} {SENTENCES[Shows.KEPT][0]}."
 
 
 def remedies_of(diagnosis: Diagnosis) -> list[str]:

@@ -1,6 +1,5 @@
 """Scenarios for every lesson: an exercise called otherwise than once, and what a call may not leave behind."""
 
-import copy
 import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -9,16 +8,6 @@ from unittest import mock
 
 import torch
 from torch import Tensor, nn
-
-
-def first_of_two(lesson: Any, exercise: str, first: dict[str, Any], second: dict[str, Any]) -> tuple[Any, Any]:
-    """Call it twice under `torch.no_grad()`: the first answer as it was before the second call, and after it."""
-    function = getattr(lesson, exercise)
-    with torch.no_grad():
-        answer = function(**first)
-        before = copy.deepcopy(answer)
-        function(**second)
-    return before, answer
 
 
 def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, **given: Any) -> Tensor:

@@ -93,11 +93,6 @@ class Engine:
         self.calls.clear()
         self.lent.clear()
 
-    @property
-    def has_read(self) -> bool:
-        """Whether a test may expect what the subject made: it has more than one answer."""
-        return len(self.calls) > 1
-
     def end_test(self) -> None:
         """
         Raises:
