@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.args = list(dict.fromkeys(suite for arg in config.args for suite in _suites_of(config, arg)))
     if config.option.verbose == 0:  # The configuration says -q, so this is -v: the names of the tests are wanted.
         config.option.verbose = 1
-    if not config.pluginmanager.is_registered(own_tests):
+    is_own = any(own_tests.is_own_tests(config.invocation_params.dir / arg) for arg in config.args)
+    if is_own and not config.pluginmanager.is_registered(own_tests):
         config.pluginmanager.register(own_tests)
     config.pluginmanager.register(_Plugin(config), "ppo-by-hand")
 
@@ -102,7 +104,9 @@ class _Plugin:
         self.verdicts = Verdicts()
         self.is_open = False
         """Whether something that was asked for has neither passed nor failed."""
-        self.note = None if self.subject == "solutions" else last_words.note(_folder(self.subject).resolve())
+        self.note: Any = None
+        with suppress(OSError):
+            self.note = last_words.Note(_folder(self.subject).resolve()) if self.subject != "solutions" else None
         # A process of pytest-xdist shows nothing itself.
         is_tutorial = self.subject == "tutorial" and not hasattr(config, "workerinput")
         self.run = summary.Run(self.subject, is_tutorial, _is_whole(config), self._not_earned)
@@ -155,7 +159,11 @@ class _Plugin:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
         if capture := self.config.pluginmanager.getplugin("capturemanager"):
             capture.suspend_global_capture(in_=True)
-        print(f"\n{last_words.endless(call, where)}", file=sys.__stderr__, flush=True)
+        said = (
+            f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, at "
+            f"{where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
+        )
+        print(f"\n{said}", file=sys.__stderr__, flush=True)
         if self.note:
             self.note.take_back()
         LEAVE(1)

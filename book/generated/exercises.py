@@ -2,9 +2,8 @@
 
 import re
 
-from testcases.harness.catalog.lessons import ROOT, TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import ROOT, TUTORIAL, lesson_names, section_for
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.sections import section_for
 from testcases.harness.suite.runner import entries
 
 from .texts import TOP, sections, table_rows, title_of

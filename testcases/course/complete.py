@@ -10,10 +10,9 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import DEFAULT, TUTORIAL, headings, lesson_names, section_for
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import suites
-from testcases.harness.catalog.sections import DEFAULT, headings, section_for
 from testcases.harness.oracle.mutations import NamedChange, right_answers, wrong_answers
 from testcases.harness.oracle.reference import examples
 from testcases.harness.student.hint import hints

@@ -10,10 +10,9 @@ import pytest
 from testcases.course import complete, durations
 from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import reference
-from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, lesson_names
+from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, headings, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import suites
-from testcases.harness.catalog.sections import headings
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import Executor, solutions
 from testcases.harness.execution.messages import Call

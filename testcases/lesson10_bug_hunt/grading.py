@@ -8,7 +8,7 @@ from torch import Tensor
 
 from testcases.harness.catalog.handles import Exercise, exercise_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.sections import section_for
+from testcases.harness.catalog.lessons import section_for
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import CheckFailed, clean, report, show
 from testcases.harness.suite.asserts import Asked, example, put, scenario

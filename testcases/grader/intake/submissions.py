@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog.encodings import strange_encoding
+from testcases.harness.execution.modules import strange_encoding
 
 from ..sandbox.guest import linux
 from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND, UNLOOKED

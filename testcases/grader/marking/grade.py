@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any, cast
 
-from testcases.harness.catalog.encodings import text_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import Entry
 from testcases.harness.execution.messages import StudentError
+from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.reference import Reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from testcases.harness.suite.anti_gaming import not_earned

@@ -19,7 +19,7 @@ from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson
 from testcases.harness.oracle.stubs import emptied, stub
 
 GRADER = TESTCASES / "grader"
-ENGINE = {"catalog": ("encodings", "lessons"), "execution": ("executor", "messages", "modules", "watching", "wire")}
+ENGINE = {"catalog": ("lessons",), "execution": ("executor", "messages", "modules", "watching", "wire")}
 """What a worker's tree has of the engine, by package."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from testcases.harness.catalog.encodings import text_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import wire
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
+from testcases.harness.execution.modules import text_of
 from testcases.harness.suite.memo import packed
 
 from ..status import NOT_ASKED

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.sections import section_for
+from ..catalog.lessons import section_for
 from ..execution.messages import Call
 from .code import words_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Shows, Sign, Step, Twice

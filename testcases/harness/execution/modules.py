@@ -8,13 +8,17 @@ so that a broken file costs only the exercises in it.
 """
 
 import ast
+import codecs
 import difflib
 import functools
 import importlib
 import importlib.util
+import io
+import re
 import shutil
 import sys
 import tempfile
+import tokenize
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,11 +27,14 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from ..catalog.encodings import text_of
 from ..catalog.lessons import CORE, SOLUTIONS, lesson_names
 from ..catalog.lessons import lesson as read_lesson
 
 TOP = "tutorial"
+ORDINARY = re.compile(
+    r"utf-8(-sig)?|ascii|iso8859-\d+|cp125\d|cp932|shift_jis|euc_jp|gbk|gb2312|gb18030|big5|cp949|euc_kr|koi8-[ru]"
+)
+"""Encodings that people's editors write. In others code can read like a comment, such as `+AAo-` in UTF-7."""
 
 
 class Missing(AttributeError):
@@ -214,3 +221,34 @@ def _imported_in(text: str) -> frozenset[str]:
 def _close_match(name: str, names: Collection[str]) -> str:
     close = difflib.get_close_matches(name, [other for other in names if not other.startswith("__")], n=1)
     return f"; there is {close[0]}: was it renamed?" if close else ""
+
+
+def text_of(data: bytes) -> str:
+    """The text; what is no text in the file's own encoding is `\\ufffd`."""
+    try:
+        return data.decode(_encoding_of(data), "replace")
+    except Exception:  # A codec may refuse in any way; Python does not load such a file either.
+        return data.decode("utf-8", "replace")
+
+
+def strange_encoding(data: bytes) -> str:
+    """The encoding that a file asks for, if that is one in which nobody writes Python; else empty."""
+    encoding = _encoding_of(data)
+    try:
+        name = codecs.lookup(encoding).name
+    except Exception:
+        return encoding
+    return "" if ORDINARY.fullmatch(name) else encoding
+
+
+def _encoding_of(data: bytes) -> str:
+    """From the mark at its beginning, or from a comment in its first two lines."""
+    if data.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    # Where Python loads a file it looks at no other letters of these lines than ASCII, and each \r ends a line.
+    lines = re.split(rb"\r\n|\r|\n", data, maxsplit=2)[:2]
+    head = re.sub(rb"[\x80-\xff]", b"?", b"\n".join(lines))
+    try:
+        return tokenize.detect_encoding(io.BytesIO(head).readline)[0]
+    except SyntaxError:
+        return "utf-8"

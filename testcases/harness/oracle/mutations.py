@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from ..catalog.lessons import region_of, region_text
-from ..catalog.sections import section_for
+from ..catalog.lessons import region_of, region_text, section_for
 
 
 @dataclass(frozen=True)

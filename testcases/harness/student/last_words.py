@@ -8,23 +8,27 @@ import faulthandler
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from ..catalog.lessons import ROOT
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.points import Entry
-from ..execution.messages import Call
 from .progress import FOLDER
 
 NAME = "running-{}"
 
 
 class Note:
-    """Where this process is; taken back when it ends as it should."""
+    """Where this process is; taken back when it ends as it should.
+
+    Raises:
+        OSError: the course's folder cannot be written to.
+    """
 
     def __init__(self, subject: Path) -> None:
+        FOLDER.mkdir(exist_ok=True)
         self._subject, self._path = subject, FOLDER / NAME.format(os.getpid())
         self._file = self._path.open("w+", encoding="utf-8")
 
@@ -42,36 +46,32 @@ class Note:
         self._path.unlink(missing_ok=True)
 
 
-def note(subject: Path) -> Note | None:
-    """None where the course's folder cannot be written to."""
-    try:
-        FOLDER.mkdir(exist_ok=True)
-        return Note(subject)
-    except OSError:
-        return None
-
-
 def left_behind() -> Iterator[str]:
     """A sentence for each run that has ended without a word; each is said once."""
     for path in sorted(FOLDER.glob(NAME.format("*"))):
-        try:
+        with suppress(OSError, ValueError):  # another process has it, or it ended before its first test
             if _is_alive(int(path.name.removeprefix(NAME.format("")))):
                 continue
-            said, file, *dump = path.read_text("utf-8", "replace").splitlines() or ["", ""]
+            text = path.read_text("utf-8", "replace")
             path.unlink()
-        except (OSError, ValueError):
-            continue  # another process has it
-        if said:
-            place = _place(Path(file), said, dump)
+            said, name, *dump = text.splitlines()
+            file = Path(name)
+            lines = [found[1] for one in dump if (found := re.search(rf'File "{re.escape(name)}", line (\d+)', one))]
+            shown = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
+            place = f"at {shown}:{lines[0]}" if lines else f"somewhere in {shown}"
             yield f"{said}: your last run ended here without a message, {place}. Did a library crash?"
 
 
-def endless(call: Call, where: str) -> str:
-    """What is said as a process ends that nothing else can stop."""
-    return (
-        f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, "
-        f"at {where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
-    )
+def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        return False  # there the file cannot be removed while its process has it open
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 @contextmanager
@@ -89,27 +89,3 @@ def staying() -> Iterator[None]:
         yield
     finally:
         os._exit = leave
-
-
-def _place(file: Path, said: str, dump: list[str]) -> str:
-    """The student's line in what Python wrote while it crashed; else where the function begins."""
-    lines = (re.search(r'File "(.+)", line (\d+)', one) for one in dump)
-    line = next((int(one[2]) for one in lines if one and Path(one[1]) == file), 0)
-    shown = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
-    if line or not file.is_file():
-        return f"at {shown}:{line}"
-    name, text = said.rpartition(" ")[2].rpartition(".")[2], file.read_text("utf-8", "replace")
-    first = next((i for i, one in enumerate(text.splitlines(), 1) if re.match(rf"\s*def {name}\b", one)), 0)
-    return f"somewhere in {shown}:{first}"
-
-
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":
-        return False  # there the file cannot be removed while its process has it open
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.lessons import on_the_path
+from ..catalog.lessons import on_the_path, stories
 from ..catalog.points import Entry, lesson_of, split_node
-from ..catalog.sections import stories
 from ..report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from ..suite.questions import if_right
 from ..suite.runner import entries, entry_of

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..catalog.handles import Scenario, asking, exercise_of, target_of
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.sections import section_of
+from ..catalog.lessons import section_of
 from ..diagnosis.sentences import advice_of, lines_of, remedies_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of

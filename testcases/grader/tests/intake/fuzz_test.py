@@ -24,8 +24,8 @@ from testcases.grader.tests.reports.data import check_page, put, read_csv, repor
 from testcases.grader.tests.running import TARGET, packed
 from testcases.grader.tests.running import put as put_files
 from testcases.grader.text import clean
-from testcases.harness.catalog.encodings import strange_encoding, text_of
 from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.execution.modules import strange_encoding, text_of
 
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
 DEPTHS = (50, 300, 960, 1500, 3000)
