@@ -85,7 +85,6 @@ def test_another_stack_is_refused(course: Path) -> None:
         blocks_of(course).lessons("mine", "lesson04_gae")
 
 
-@pytest.mark.xdist_group("nbformat")
 @pytest.mark.parametrize("path", notebooks.all_notebooks(), ids=lambda path: path.stem)
 def test_each_notebook_takes_its_own_lesson(path: Path) -> None:
     setup = notebooks.read(path).cells[1].source
@@ -94,7 +93,6 @@ def test_each_notebook_takes_its_own_lesson(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("nbformat")
 def test_a_notebook_runs_on_the_students_lesson(course: Path) -> None:
     path = course / "notebooks" / "04_gae.ipynb"
     of_the_course = notebooks.run(path)  # here: the stored one was run on another processor, perhaps

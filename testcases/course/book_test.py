@@ -27,7 +27,6 @@ from testcases.harness.catalog.lessons import ROOT
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("book"),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; make book installs them"),
 ]
 FLAGS = [*QUIET, "--process-per-site", "--disable-features=BackForwardCache", "--disable-threaded-compositing"]

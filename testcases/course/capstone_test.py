@@ -31,8 +31,7 @@ from tiny_models import checkpoints, presets
 from tiny_models.gold import gold_score, is_well_formed
 from tiny_models.tokenizer import build_tokenizer
 
-# The tests share a run.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("capstone")]
+pytestmark = pytest.mark.slow
 REBUILD = "run python -m testcases.course.checkpoints"
 NUMBERS = {
     "sft": {"gold", "proxy", "valid"},

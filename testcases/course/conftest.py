@@ -19,24 +19,12 @@ from tiny_models import presets
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start with what is slow: first what one process must run in a row, then what is alone, then the many wrong and
-    right answers of an exercise; end with the lessons' suites. So no process waits for another's last test.
-
-    And keep an `xdist_group` in one process: xdist 3.8 writes a field that pytest 9.2 never reads (its issue 1386).
-    """
-    if not getattr(config.option, "loadgroup", False):
-        return
-    groups = {item: mark.args[0] for item in items if (mark := item.get_closest_marker("xdist_group"))}
-
-    def place(item: pytest.Item) -> tuple[bool, int, bool]:
-        of_an_exercise = groups.get(item, "").startswith("lesson")
-        rank = 2 if of_an_exercise else 1 - (item in groups)
-        return item.get_closest_marker("slow") is None, rank, lesson_of(item.nodeid) is not None
-
-    items.sort(key=place)
-    for item, group in groups.items():
-        if "@" not in item.nodeid.rpartition("]")[2]:
-            item._id = type(item._id).parse(f"{item.nodeid}@{group}")  # type: ignore[attr-defined]
+    """Where several processes run the tests, start with what is slow, then the many wrong and right answers of an
+    exercise; end with the lessons' suites. So no process waits for another's last test."""
+    if hasattr(config, "workerinput"):
+        items.sort(
+            key=lambda item: (not item.get_closest_marker("slow"), "[lesson" in item.name, bool(lesson_of(item.nodeid)))
+        )
 
 
 @pytest.fixture(autouse=True)

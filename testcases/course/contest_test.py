@@ -269,7 +269,6 @@ def test_a_record_is_made_of_the_results_of_a_tuned_contest(monkeypatch, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("capstone")
 def test_a_run_gives_the_same_numbers_again_and_counts_what_it_costs():
     world = make_world(0)
     for name in ("rejection sampling", "GRPO"):

@@ -14,7 +14,6 @@ PATHS = notebooks.all_notebooks()
 SMOKE = "04_gae"
 ANSWERS = re.compile(r"</summary>(.*?)</details>", re.DOTALL)
 ELSEWHERE = re.compile(r"(printed|shown|stand|see) (above|below)|^\s*(Above|Below)\.", re.IGNORECASE)
-pytestmark = pytest.mark.xdist_group("nbformat")  # one process loads it, which takes three seconds
 EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
 

@@ -20,7 +20,7 @@ from testcases.course.students import HANGS
 from testcases.harness.catalog.lessons import ROOT, TUTORIAL
 
 # Two processes are started once for all tests of what they found.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("scaling")]
+pytestmark = pytest.mark.slow
 CONFIGS = sorted((TUTORIAL / "lesson11_scaling" / "configs").glob("*.yaml"))
 
 

@@ -98,16 +98,11 @@ def test_imports_run_one_way(files: Iterable[Path], allowed: tuple[str, ...]) ->
                 pytest.fail(f"{path}: {line}")
 
 
-OWN_RUN = pytest.mark.xdist_group("capstone")  # whose undisturbed run is the reference's
-
-
-@OWN_RUN
 @pytest.mark.slow
 def test_the_demo_on_a_solved_stack_has_the_references_summary(own: Path, pocket_run: tuple[Path, Any]) -> None:
     assert summary(own) == summary(pocket_run[0])
 
 
-@OWN_RUN
 @pytest.mark.slow
 def test_the_demo_waits_for_just_the_exercises_that_it_calls(own: Path) -> None:
     """Load-time waiting is decided from a list; here the list is held against what a run calls."""

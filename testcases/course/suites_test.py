@@ -41,9 +41,9 @@ LESSONS = [name for name in lesson_names() if suites(name)]
 
 
 def _row(lesson: str, exercise: str, *what: NamedChange):
-    """One row of a table of tests. Those of an exercise share what its wrong answers give: one process runs them."""
+    """One row of a table of tests."""
     name = "-".join([read_lesson(lesson).short, exercise, *(change.name for change in what)])
-    marks = [pytest.mark.xdist_group(f"{lesson}-{exercise}")]
+    marks = []
     if any(isinstance(change, WrongAnswer) and durations.is_slow(lesson, change) for change in what):
         marks.append(pytest.mark.slow)
     return pytest.param(lesson, *(what or [exercise]), id=name, marks=marks)

@@ -15,7 +15,6 @@ from testcases.course.scaling_test import equal, launch, saved_as_trained
 # Each number of processes is started once for all tests of what they found.
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("zero"),
     pytest.mark.skipif(
         find_spec("deepspeed") is None, reason="DeepSpeed isn't installed here: python -m testcases.course.zero"
     ),

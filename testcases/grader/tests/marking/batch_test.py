@@ -35,7 +35,7 @@ from testcases.grader.tests.running import (
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
 from testcases.harness.suite.runner import entries
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
+pytestmark = pytest.mark.slow
 
 
 def test_solutions_earn_every_point(bubblewrap: None, tmp_path: Path):

@@ -10,7 +10,7 @@ from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, packed
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.runner import entries
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
+pytestmark = pytest.mark.slow
 
 RIGHT = re.sub(r"^\s*# (end)?region.*\n", "", (SOLUTIONS / TARGET).read_text("utf-8"), flags=re.MULTILINE)
 WRONG = RIGHT.replace(".masked_fill(dones.bool(), 0.0)", "")

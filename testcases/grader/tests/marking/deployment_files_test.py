@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from testcases.grader.reports import classroom, gradescope
@@ -22,7 +21,6 @@ def steps(workflow: str) -> list[dict[str, Any]]:
     return [step for job in yaml.safe_load(workflow)["jobs"].values() for step in job["steps"]]
 
 
-@pytest.mark.xdist_group("nbformat")  # which loads jsonschema as well: three seconds
 def test_workflows_fit_githubs_schema():
     from check_jsonschema.builtin_schemas import get_builtin_schema
     from jsonschema import Draft7Validator

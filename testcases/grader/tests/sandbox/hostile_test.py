@@ -15,7 +15,7 @@ JOBS = 5
 """A dozen of them wait for the end of their time, and need no core for it."""
 TOKEN = "a-token-that-no-student-may-see"
 ASKED = {*(f"{LESSON}.{name}" for name in EXERCISES), *(name for case in CASES.values() for name in case.also)}
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-corpus")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from testcases.grader.tests.running import LONGEST, SECRET, TARGET, check, results, solved, start
 from testcases.harness.catalog.lessons import SOLUTIONS
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("grader-batches")]
+pytestmark = pytest.mark.slow
 LESSONS = "--lessons", "4 5"
 QUICK = "call_seconds=0.5,grace_seconds=0.3,import_seconds=0.3"
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
