@@ -20,7 +20,7 @@ from testcases.course.students import (
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Call, Outcome
-from testcases.harness.report.failures import MAX_LINES, SCREEN, CheckFailed
+from testcases.harness.report.failures import MAX_LINES, CheckFailed
 from testcases.harness.suite.asserts import example, named
 from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
@@ -54,7 +54,7 @@ def failures_of(engine: Engine) -> dict[str, list[CheckFailed]]:
             verdict = case.run()
             if verdict is not None:
                 assert isinstance(verdict, CheckFailed), verdict
-                assert len(str(verdict).splitlines()) <= MAX_LINES + SCREEN + len(["printed", "... cut"])
+                assert len(str(verdict).splitlines()) <= MAX_LINES
                 found.setdefault(case.entry.exercise, []).append(verdict)
     return found
 

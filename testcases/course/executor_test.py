@@ -16,8 +16,7 @@ from torch import nan
 
 from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body
 from testcases.harness.catalog.lessons import SOLUTIONS
-from testcases.harness.execution.messages import Outcome
-from testcases.harness.report.failures import SCREEN, printed_lines, show_argument
+from testcases.harness.report.failures import SCREEN, shortened, show_argument
 from testcases.harness.suite.asserts import named
 
 # One import of torch serves several runs of pytest, each in a fork with the terminal.
@@ -266,5 +265,5 @@ def test_watch_runs_a_lesson_at_each_save(course: Path, file: Path):
 def test_floats_keep_their_point_and_a_long_print_is_cut():
     assert show_argument(torch.tensor([0.0, 1.5, -2.0, 1e-9, nan])) == "[0., 1.5, -2., 1e-09, nan] (float32)"
     assert show_argument(torch.tensor([0, 1])) == "[0, 1]" and show_argument(1.0) == "1."
-    lines = printed_lines(Outcome(printed="line\n" * 90, printed_length=450))
-    assert len(lines) == SCREEN + 2 and lines[-1] == "    ... cut: 450 characters in all; pytest -s shows them"
+    lines = shortened("line\n" * 90).splitlines()
+    assert len(lines) == SCREEN + 1 and lines[-1] == "    ... cut: 450 characters in all; pytest -s shows them"

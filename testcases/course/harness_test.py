@@ -31,7 +31,7 @@ from testcases.harness.catalog.lessons import (
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
-from testcases.harness.execution.watching import GlobalState
+from testcases.harness.execution.watching import GlobalState, a_tests_own_calls
 from testcases.harness.oracle.mutations import wrong_answers
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference, nan_in
@@ -526,7 +526,7 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
     "wrapped",
     ["io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')", "codecs.getwriter('utf-8')(sys.stdout.detach())"],
 )
-def test_a_file_may_do_with_stdout_what_it_likes(tmp_path: Path, wrapped: str):
+def test_a_file_may_do_with_stdout_what_it_likes(tmp_path: Path, capsys: pytest.CaptureFixture[str], wrapped: str):
     """As people make Windows print UTF-8: what they print is kept, and the next call prints as before."""
     body = f"""import codecs, io, sys
 sys.stdout.reconfigure(encoding="utf-8", errors="strict")
@@ -542,5 +542,6 @@ return rewards"""
     replace_body(folder := solved_folder(tmp_path), body)
     student = executor.student(folder)
     for _ in range(2):
-        outcome = student.run(example(td_errors, **EPISODE))
-        assert outcome.error is None and outcome.printed == "äb\nc", outcome
+        with a_tests_own_calls():
+            outcome = student.run(example(td_errors, **EPISODE))
+        assert outcome.error is None and capsys.readouterr() == ("äb\n", "c"), outcome

@@ -36,7 +36,7 @@ from .messages import (
     to_plain,
 )
 from .modules import TOP, Missing, ModuleSet
-from .watching import GlobalState, changed_since, is_tests_own, is_traced, leaves_debugger, listening, marks_of, watched
+from .watching import GlobalState, changed_since, is_tests_own, is_traced, leaves_debugger, marks_of, quiet, watched
 
 STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
 PATIENCE = 10
@@ -209,7 +209,7 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
     seen = arguments if modules.own or call.scenario else {}
     before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
     state, attempt = GlobalState(), _Attempt(modules, call, terms)
-    with listening() as heard:
+    with quiet():
         try:
             with modules.in_place(), _warnings_of(modules):
                 function = attempt.load()
@@ -231,8 +231,6 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
         changed=changed,
         left_behind=(*left_behind, *sorted(touched - set(changed)), *sorted(attempt.touched)),
         used_global_random=state.used_random,
-        printed=heard.text,
-        printed_length=heard.length,
     )
 
 

@@ -16,7 +16,6 @@ MAX_PARTS = 50_000
 """Lists, names and numbers outside of tensors; four letters of a text count as one."""
 MAX_TEXT = 2_000
 MAX_INT = 2**63
-MAX_PRINTED = 20_000
 MAX_NAME = 200
 MAX_DIM = 12
 MAX_DEPTH = 24
@@ -130,9 +129,6 @@ class Outcome:
     used_global_random: bool = False
     lent: tuple[str, ...] = ()
     """Stubs of the lesson that this call has called, and that the solution answered for."""
-    printed: str = ""
-    """The beginning of it; in a test's own process pytest shows it instead."""
-    printed_length: int = 0
     exception: BaseException | None = field(default=None, compare=False, repr=False)
     """What a test's own call raised, in the test's own process: it crosses no wall, and is for whoever looks at it."""
 

@@ -25,8 +25,6 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from .messages import MAX_PRINTED
-
 _is_tests_own: ContextVar[bool] = ContextVar("is_tests_own", default=False)
 
 
@@ -44,23 +42,18 @@ def is_tests_own() -> bool:
     return _is_tests_own.get()
 
 
-class Heard(io.RawIOBase):
-    """What a call has printed: the beginning, and how much there was. A progress bar, which draws over its own line, is
-    no print. With `shown` it is printed there instead, and whatever the call closes, that stays open."""
+class _Printed(io.RawIOBase):
+    """What a call prints goes to `shown`, or to nobody; whatever the call closes, that stays open."""
 
-    def __init__(self, shown: TextIO | None = None) -> None:
-        self.kept, self.length, self.shown = bytearray(), 0, shown
+    def __init__(self, shown: TextIO | None) -> None:
+        self.shown = shown
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        data = bytes(data)
         if self.shown is not None:
-            self.shown.write(data.decode("utf-8", "replace"))
-        elif not data.startswith(b"\r"):
-            self.kept += data[: max(0, MAX_PRINTED - self.length)]
-            self.length += len(data)
+            self.shown.write(bytes(data).decode("utf-8", "replace"))
         return len(data)
 
     def fileno(self) -> int:
@@ -72,20 +65,16 @@ class Heard(io.RawIOBase):
     def close(self) -> None:
         """Not when a wrapper around it goes: the rest of the call prints here as well."""
 
-    @property
-    def text(self) -> str:
-        return self.kept.decode("utf-8", "replace")
-
 
 @contextmanager
-def listening() -> Iterator[Heard]:
-    """A call runs in this block. What is printed in a test's own is not in `Heard`: pytest shows it."""
-    heard, is_own = Heard(), is_tests_own()
+def quiet() -> Iterator[None]:
+    """A call runs in this block, of which nobody hears, if it is not a test's own."""
+    is_own = is_tests_own()
     # Two streams, because a file may detach or close one of them.
-    into = (Heard(sys.stdout), Heard(sys.stderr)) if is_own else (heard, heard)
+    into = (_Printed(stream if is_own else None) for stream in (sys.stdout, sys.stderr))
     out, err = (io.TextIOWrapper(one, "utf-8", "replace", write_through=True) for one in into)  # type: ignore[type-var]
     with redirect_stdout(out), redirect_stderr(err), nullcontext() if is_own else _unstopped():
-        yield heard
+        yield
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..execution.messages import MAX_PRINTED, Call, Foreign, Outcome, Record, StudentError, fields_of
+from ..execution.messages import Call, Foreign, Outcome, Record, StudentError, fields_of
 
 MAX_LINES = 12
 LEAST = 3
 """Lines of what was expected and got that are shown however long the rest is."""
-SCREEN = 24
+SCREEN, MAX_PRINTED = 24, 20_000
 WIDTH = 110
 MAX_SHOWN = 24
 WHOLE = re.compile(r"(?<![\w.+-])-?\d+(?=[,\]]|$)")
@@ -27,7 +27,6 @@ class Report(NamedTuple):
     advice: list[str]
     """The cause, where to read."""
     call: list[str]
-    """And what it printed."""
 
     def __str__(self) -> str:
         return "\n".join([*self.failure, *self.advice, *self.call])
@@ -95,23 +94,20 @@ class Kept(Exception):
         self.lesson, self.exercise, self.names = lesson, exercise, names
 
 
-def report(
-    title: str, body: list[str], tail: list[str], called: list[str] | None = None, printed: list[str] | None = None
-) -> Report:
-    """The title, what was expected and got, the whole tail (the cause, where to read), as much of the call as fits into
-    MAX_LINES, and what was printed."""
-    lines, tail, call = ([line for text in texts for line in wrap(text)] for texts in (body, tail, called or []))
+def report(title: str, body: list[str], tail: list[str], called: list[str]) -> Report:
+    """The title, what was expected and got, the whole tail (the cause, where to read), and as much of the call as fits
+    into MAX_LINES."""
+    lines, tail, call = ([line for text in texts for line in wrap(text)] for texts in (body, tail, called))
     lines = _cut(lines, max(LEAST, MAX_LINES - 1 - len(tail) - bool(call)))
     call = _cut(call, max(1, MAX_LINES - 1 - len(tail) - len(lines)))
-    return Report([title, *lines], tail, [*call, *(printed or ())])
+    return Report([title, *lines], tail, call)
 
 
 def with_first_line(line: str, text: str) -> str:
     """A report with a line before it, which costs the last line of the call where there are MAX_LINES already."""
     lines = text.splitlines()
-    end = lines.index("printed") if "printed" in lines else len(lines)
-    if end >= MAX_LINES and lines[end - 1].startswith(" "):
-        del lines[end - 1]
+    if len(lines) >= MAX_LINES and lines[-1].startswith(" "):
+        del lines[-1]
     return "\n".join([line, *lines])
 
 
@@ -121,19 +117,12 @@ def _cut(lines: list[str], room: int) -> list[str]:
     return [f"{lines[0][: WIDTH - 4]} ..."] if room == 1 else [*lines[: room - 1], "    ..."]
 
 
-def printed_lines(outcome: Outcome) -> list[str]:
-    """The lines that a call printed, at most a screenful."""
-    lines = [line for text in outcome.printed.strip("\n").rstrip().splitlines() for line in wrap("    " + text)]
-    if not lines:
-        return []
-    if len(lines) > SCREEN or outcome.printed_length > len(outcome.printed):
-        lines = lines[:SCREEN] + [f"    ... cut: {outcome.printed_length:,} characters in all; pytest -s shows them"]
-    return ["printed", *lines]
-
-
 def shortened(text: str) -> str:
     """What a test has printed, at most a screenful."""
-    return "\n".join(printed_lines(Outcome(printed=text[:MAX_PRINTED], printed_length=len(text)))[1:])
+    lines = [line for one in text[:MAX_PRINTED].strip("\n").rstrip().splitlines() for line in wrap("    " + one)]
+    if len(lines) > SCREEN or len(text) > MAX_PRINTED:
+        lines = lines[:SCREEN] + [f"    ... cut: {len(text):,} characters in all; pytest -s shows them"]
+    return "\n".join(lines)
 
 
 def wrap(text: str) -> list[str]:

@@ -36,7 +36,6 @@ from ..report.failures import (
     Waiting,
     clean,
     describe_error,
-    printed_lines,
     report,
     show,
     show_argument,
@@ -520,7 +519,7 @@ class Asked:
         tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
-        said = report(head, lines, tail, called, printed_lines(outcome))
+        said = report(head, lines, tail, called)
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.call, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
         # Where the student's code raised, `--pdb` stops there.

@@ -319,7 +319,7 @@ CASES = {
         json.dumps = lie
         ''' + SEVEN,
         "driver.one_call = lambda view, call, *_: answers.Outcome(value=None, gradients={'everything': None})\n" + SEVEN,
-        r"driver.one_call = lambda *_: answers.Outcome(value=1.0, printed='\ud800' * 9, printed_length=float('nan'))" + "\n" + SEVEN),
+        r"driver.one_call = lambda *_: answers.Outcome(value=1.0, changed=('\ud800' * 9,), used_global_random=float('nan'))" + "\n" + SEVEN),
         top="SEND, DUMPS = wire.send, json.dumps"),
     "reads-its-questions": Case("a thread reads the questions and answers with them, or sends files", "tamper-suspected timeout crash", (SEVEN, SEVEN), top='''
         def steal():

@@ -26,7 +26,6 @@ ANSWER = Outcome(
     value={"a": [torch.arange(6.0).reshape(2, 3), 1, 2.5, None, "text"], "b": Record("R", ("x",), (torch.ones(1),))},
     error=None,
     tracked=("a.0",),
-    printed="said",
 )
 FAILURE = Outcome(error=StudentError("raised", "ValueError", "no", ()))
 ODD = [None, True, -1, 0, 2**63, 10**30, 1e308, float("nan"), float("inf"), "", "\ud800", "tensor", "x" * 5000, [], {}]
