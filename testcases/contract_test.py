@@ -22,11 +22,11 @@ from testcases.harness.catalog.handles import Exercise, exercise_of
 from testcases.harness.catalog.lessons import TESTCASES, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import CONTRACT, Entry, names_in_tests
-from testcases.harness.execution.messages import Call, tensors_in
+from testcases.harness.execution.messages import Call, in_float32, tensors_in
 from testcases.harness.suite import runner
 from testcases.harness.suite.asserts import example, put
 from testcases.harness.suite.metamorphic import check_families
-from testcases.harness.suite.questions import hard, in_float32, plain
+from testcases.harness.suite.questions import hard, plain
 from testcases.harness.suite.session import current
 
 

@@ -327,6 +327,18 @@ def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) ->
     return value
 
 
+def in_float32(call: Call) -> Call:
+    """The same question as a training run asks it: published code takes this precision for granted."""
+
+    def narrow(tensor: Tensor) -> Tensor:
+        return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+    weights = call.grad_weights
+    return replace(
+        call, arguments=copy_plain(call.arguments, narrow), grad_weights=weights if weights is None else narrow(weights)
+    )
+
+
 def identical(a: Any, b: Any) -> bool:
     """Whether two pieces of plain data are equal to the last bit, NaN equal to NaN."""
     if isinstance(a, Tensor) or isinstance(b, Tensor):

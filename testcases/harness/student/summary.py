@@ -56,7 +56,12 @@ class Verdicts:
             more = {"status": status or "waiting", "said": said, "waits_for": getattr(error, "waits_for", None)}
             verdict: BaseException = pytest.skip.Exception(said)
         else:
-            more = {"status": "failed", "kind": WRONG, "cause": "", "if_right": if_right(item.nodeid, error)}
+            more = {
+                "status": "failed",
+                "kind": WRONG,
+                "cause": "",
+                "if_right": "" if entry.is_basic else if_right(item.nodeid, error),
+            }
             text = f"{entry.lesson} · {entry.exercise} · {getattr(error, 'title', WRONG)}\n{error}"
             if isinstance(error, CheckFailed):
                 more |= {"kind": error.kind, "cause": error.cause or "", "remedies": error.remedies}
@@ -130,7 +135,7 @@ class Run:
         known = self._merged({})
         for report in failed:
             entry, said = entry_of(report.nodeid), told(report).get("if_right")
-            if said and entry and not entry.is_basic:
+            if said and entry:
                 own = progress.tests_of(known, entry.lesson, entry.exercise)
                 if all(test.status == "passed" for test in own if test.entry.is_basic):
                     report.longrepr = with_first_line(said, report.longreprtext)

@@ -25,7 +25,7 @@ from ..catalog.lessons import section_of
 from ..diagnosis.sentences import advice_of, lines_of, remedies_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of
-from ..execution.messages import Call, Outcome, Record, StudentError, fields_of
+from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in
 from ..report.failures import (
@@ -41,7 +41,6 @@ from ..report.failures import (
     show_argument,
     type_name,
 )
-from .questions import in_float32
 from .session import current
 
 LONG_CALL = 330

@@ -15,10 +15,10 @@ from ..catalog.handles import Exercise
 from ..catalog.lessons import SOLUTIONS
 from ..catalog.lessons import lesson as read_lesson
 from ..diagnosis.values import CHEAP
-from ..execution.messages import Call, copy_plain, leaves, tensors_in
+from ..execution.messages import Call, copy_plain, in_float32, leaves, tensors_in
 from ..report.failures import show
 from .asserts import put
-from .questions import hard, in_float32
+from .questions import hard
 from .session import current
 
 LONG = 150

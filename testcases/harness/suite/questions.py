@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from ..execution.messages import Call, copy_plain, tensors_in
+from ..execution.messages import Call, in_float32, tensors_in
 from ..report.compare import BY_ROUNDING
 from ..report.failures import CheckFailed
 
@@ -47,18 +46,6 @@ def _is_right_padded(mask: Tensor) -> bool:
 def plain(calls: Sequence[Call]) -> tuple[Call, ...]:
     """The plain ones in float32; all, where an exercise has none."""
     return tuple(map(in_float32, [one for one in calls if not hard(one)] or calls))
-
-
-def in_float32(call: Call) -> Call:
-    """The same question as a training run asks it: published code takes this precision for granted."""
-
-    def narrow(tensor: Tensor) -> Tensor:
-        return tensor.float() if tensor.dtype == torch.float64 else tensor
-
-    weights = call.grad_weights
-    return replace(
-        call, arguments=copy_plain(call.arguments, narrow), grad_weights=weights if weights is None else narrow(weights)
-    )
 
 
 def if_right(test: str, error: BaseException | None) -> str:
