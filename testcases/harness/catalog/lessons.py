@@ -2,6 +2,7 @@
 explains an exercise."""
 
 import ast
+import importlib.util
 import re
 import textwrap
 import tomllib
@@ -140,6 +141,14 @@ def regions(path: Path) -> list[Region]:
     if first is not None:
         raise ValueError(f"{path}:{first + 1}: the region is not closed")
     return found
+
+
+def exists(module: str) -> bool:
+    """Whether there is such a module."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 @cache

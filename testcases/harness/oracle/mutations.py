@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import importlib.util
 import inspect
 import itertools
 import sys
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from ..catalog.lessons import region_of, region_text, section_for
+from ..catalog.lessons import exists, region_of, region_text, section_for
 
 
 @dataclass(frozen=True)
@@ -178,14 +177,6 @@ def _strings_below(module: str) -> dict[tuple[str, str], str]:
                 case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(why))):
                     found[getattr(bank, "name", ""), name] = " ".join(why.split())
     return found
-
-
-def exists(module: str) -> bool:
-    """Whether there is such a module."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:

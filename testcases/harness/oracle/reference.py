@@ -13,11 +13,11 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from ..catalog.lessons import ROOT
+from ..catalog.lessons import ROOT, exists
 from ..catalog.lessons import lesson as read_lesson
 from ..execution.executor import InProcess, solutions, solutions_changed
 from ..execution.messages import Call, Outcome
-from .mutations import NamedChange, changed_source, exists
+from .mutations import NamedChange, changed_source
 
 KEPT = 4
 EXAMPLE_SEED = 20240
