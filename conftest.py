@@ -160,8 +160,8 @@ class _Plugin:
         if capture := self.config.pluginmanager.getplugin("capturemanager"):
             capture.suspend_global_capture(in_=True)
         said = (
-            f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, at "
-            f"{where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
+            f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, "
+            f"at {where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
         )
         print(f"\n{said}", file=sys.__stderr__, flush=True)
         if self.note:
