@@ -133,10 +133,6 @@ class Outcome:
     """What a test's own call raised, in the test's own process: it crosses no wall, and is for whoever looks at it."""
 
 
-class BadValue(Exception):
-    """Something that is no encoded value."""
-
-
 MESSAGES = Call, Outcome, StudentError, Frame
 KINDS = {kind.__name__: kind for kind in (*MESSAGES, Record, Foreign)}
 """What is encoded by its fields."""
@@ -232,27 +228,27 @@ def decode(tree: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
     """The value that a tree and its tensors are of.
 
     Raises:
-        BadValue: of none.
+        ValueError: of none.
     """
     if tree is None or type(tree) in (bool, float) or (type(tree) is int and abs(tree) < MAX_INT):
         return tree
     if type(tree) is str:
         return tree[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
     if depth > MAX_DEPTH:
-        raise BadValue("nested too deeply")
+        raise ValueError("nested too deeply")
     if type(tree) is list:
         return [decode(part, tensors, depth + 1) for part in tree]
     if type(tree) is not dict or len(tree) != 1:
-        raise BadValue("no value")
+        raise ValueError("no value")
     ((kind, inside),) = tree.items()
     if kind == "Tensor" and type(inside) is int and 0 <= inside < len(tensors):
         return tensors[inside]
     if type(inside) is not list or kind not in ("tuple", "dict", *KINDS):
-        raise BadValue("no such kind of value")
+        raise ValueError("no such kind of value")
     parts = tuple(decode(part, tensors, depth + 1) for part in inside)
     if kind == "dict":
         if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in parts):
-            raise BadValue("no pairs")
+            raise ValueError("no pairs")
         return dict(parts)
     return parts if kind == "tuple" else _made(KINDS[kind], parts)
 
@@ -260,10 +256,10 @@ def decode(tree: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
 def _made(kind: type, parts: tuple[Any, ...]) -> Any:
     hints = hints_of(kind)
     if len(parts) != len(hints) or not all(map(_fits, parts, hints.values())):
-        raise BadValue(f"no {kind.__name__}")
+        raise ValueError(f"no {kind.__name__}")
     made = kind(**dict(zip(hints, parts, strict=True)))
     if kind is Record and len(made.fields) != len(made.values):
-        raise BadValue("fields and values differ in number")
+        raise ValueError("fields and values differ in number")
     return made
 
 

@@ -63,7 +63,8 @@ def send(channel: socket.socket, header: Any, body: bytes = b"", deadline: Deadl
     """
     try:
         channel.settimeout(_left(deadline))
-        channel.sendall(framed(header, body))
+        text = json.dumps(header, separators=(",", ":")).encode()
+        channel.sendall(PREFIX.pack(MAGIC, len(text), len(body)) + text + body)
     except TimeoutError:
         raise Late from None
     except OSError:
@@ -85,11 +86,6 @@ def receive(channel: socket.socket, deadline: Deadline = None) -> tuple[Any, byt
         return json.loads(text.decode("utf-8")), body
     except (ValueError, RecursionError):
         raise BadFrame("the header is not JSON") from None
-
-
-def framed(header: Any, body: bytes = b"") -> bytes:
-    text = json.dumps(header, separators=(",", ":")).encode()
-    return PREFIX.pack(MAGIC, len(text), len(body)) + text + body
 
 
 def _exactly(channel: socket.socket, size: int, deadline: Deadline) -> bytearray:
