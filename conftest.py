@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,6 @@ LEAVE = os._exit
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("PPO by Hand")
     group.addoption("--subject", default="tutorial", help='whose code: a copy of tutorial/ (default), or "solutions"')
-    group.addoption("--suite-seed", type=int, default=0, help="of the fresh random inputs")
     group.addoption("--full", action="store_true", help="show every failure, not only the first ones of each exercise")
 
 
@@ -100,7 +100,6 @@ class _Plugin:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.subject: str = config.getoption("--subject")
-        self.engine: Any = None
         self.verdicts = Verdicts()
         self.is_open = False
         """Whether something that was asked for has neither passed nor failed."""
@@ -135,22 +134,12 @@ class _Plugin:
             raise pytest.UsageError(str(error)) from None
         keep_what_is_loaded()
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        if not lesson_of(item.nodeid):
-            return (yield)
-        self.engine = self.engine or self._make_engine()
-        entry = entry_of(item.nodeid)
-        self.engine.begin_test(entry is not None and entry.is_basic)
-        with self.engine.active():
-            return (yield)
-
-    def _make_engine(self) -> Engine:
+    @cached_property
+    def engine(self) -> Engine:
         reference = self.subject == "solutions"
         terms = executor.Terms(unstoppable=self._end_process)
         subject = executor.solutions() if reference else executor.student(_folder(self.subject), terms)
-        seed, is_student = self.config.getoption("--suite-seed"), not reference
-        return Engine(subject, seed=seed, impatient=is_student, pays_once=is_student)
+        return Engine(subject, impatient=not reference, pays_once=not reference)
 
     def _end_process(self, call: Any, where: str) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
@@ -166,7 +155,6 @@ class _Plugin:
         LEAVE(1)
 
     def _not_earned(self, lesson: str, exercise: str, passed: Sequence[str]) -> Mapping[str, str]:
-        self.engine = self.engine or self._make_engine()  # None where other processes ran the tests
         return anti_gaming.not_earned_again(self.engine, lesson, exercise, passed)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -175,17 +163,19 @@ class _Plugin:
             return (yield)
         if self.note:
             self.note.at(entry)
-        try:
-            with last_words.staying():
-                self.engine.require_started(entry.lesson, entry.exercise)
-                result = yield
-            self.engine.end_test()
-            return result
-        except (Exception, pytest.fail.Exception) as error:
-            found = failure_of(error)
-            if not isinstance(found, (AssertionError, Kept, NotStarted, Waiting)):
-                raise
-            verdict = self.verdicts.of(item, entry, found)
+        self.engine.begin_test(entry.is_basic)
+        with self.engine.active():
+            try:
+                with last_words.staying():
+                    self.engine.require_started(entry.lesson, entry.exercise)
+                    result = yield
+                self.engine.end_test()
+                return result
+            except (Exception, pytest.fail.Exception) as error:
+                found = failure_of(error)
+                if not isinstance(found, (AssertionError, Kept, NotStarted, Waiting)):
+                    raise
+                verdict = self.verdicts.of(item, entry, found)
         raise verdict from None
 
     @pytest.hookimpl(wrapper=True)
@@ -246,5 +236,5 @@ class _Plugin:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    subject, seed = config.getoption("--subject"), config.getoption("--suite-seed")
-    return None if subject == "tutorial" else f"subject: {subject}, suite seed {seed} ({ROOT})"
+    subject = config.getoption("--subject")
+    return None if subject == "tutorial" else f"subject: {subject} ({ROOT})"
