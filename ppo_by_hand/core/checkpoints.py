@@ -21,7 +21,7 @@ MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a checkpoint, checked to be whole and to fit this run.
+    """Read a checkpoint, and check that it is whole and fits this run.
 
     Args:
         directory: as given to `save_checkpoint`.
@@ -103,7 +103,7 @@ def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[s
 
 
 def trained_weights(model: nn.Module) -> dict[str, Any]:
-    """What a checkpoint holds of a model: the weights that are trained, and buffers.
+    """Return what a checkpoint holds of a model: the weights that are trained, and buffers.
 
     The others are those that the model was loaded with; of a LoRA policy they are nearly all, and quantized ones could
     not be loaded again.
@@ -122,7 +122,7 @@ def _of_parts(parts: int | None) -> str:
 
 
 def is_whole(file: Path) -> bool:
-    """True if the file ends where it should and each part has its checksum; torch.load would not see a flipped bit."""
+    """Tell whether a file ends where it should and its parts have their checksums: torch.load misses a flipped bit."""
     try:
         with zipfile.ZipFile(file) as archive:
             return archive.testzip() is None
@@ -139,7 +139,7 @@ class Generator(Protocol):
 
 
 def global_generators() -> dict[str, Generator]:
-    """The global random generators of the process; a reward function may draw from any of them."""
+    """Return the global random generators of the process: a reward function may draw from any of them."""
     gpus = torch.cuda.default_generators if torch.cuda.is_available() else ()
     return {
         "torch": torch.default_generator,

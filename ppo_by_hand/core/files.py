@@ -23,17 +23,17 @@ def write_text(target: Path, text: str, lasting: bool = False) -> Path:
 
 
 def write_json(target: Path, data: object, lasting: bool = False) -> Path:
-    """The same, a line for each entry."""
+    """Write data as JSON in one step, with a line for each entry."""
     return write_text(target, json.dumps(data, indent=1) + "\n", lasting)
 
 
 def unused(path: Path) -> Path:
-    """This path, or the first with a number behind its stem that is free."""
+    """Return this path, or the first one with a number behind its stem that is free."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
     return next(one for one in itertools.chain([path], numbered) if not os.path.lexists(one))
 
 
 def first_line(error: BaseException) -> str:
-    """Kind and first line of an error, for a message of one sentence."""
+    """Return the kind and the first line of an error, for a message of one sentence."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:160]

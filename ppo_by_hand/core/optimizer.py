@@ -24,7 +24,7 @@ ADAM_EPSILON = 1e-5
 
 
 def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | None = None) -> torch.optim.Optimizer:
-    """AdamW without weight decay over actor and critic, or what `make` makes of their parameter groups.
+    """Make AdamW without weight decay over actor and critic, or what `make` makes of their parameter groups.
 
     There is one group, or the policy's and the critic's where the critic has a learning rate of its own. Each keeps the
     rate that it was made with as `initial_lr`.
@@ -68,7 +68,7 @@ def _check(made: Any, make: Any, groups: Groups) -> None:
 
 
 def without_wrapper(prepared: Any, accelerator: Accelerator) -> Any:
-    """The optimizer itself, where Accelerate's wrapper does nothing but search the disk for a package in each step.
+    """Return the optimizer itself if Accelerate's wrapper would only search the disk for a package in each step.
 
     Only float16's gradient scaler and DeepSpeed need it.
     """
@@ -77,7 +77,7 @@ def without_wrapper(prepared: Any, accelerator: Accelerator) -> Any:
 
 
 def checked_schedule(schedule: Schedule) -> Schedule:
-    """A user's schedule, whose answers are checked.
+    """Wrap a user's schedule so that its answers are checked.
 
     Raises:
         ValueError: it is no function of a number; later, when it is called: it gives anything but a number >= 0.

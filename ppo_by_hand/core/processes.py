@@ -41,23 +41,24 @@ class Processes:
         return self.index == 0
 
     def share(self, things: Sequence[Thing]) -> list[Thing]:
-        """This process's part of a list: consecutive items; the first processes get one more if it does not divide."""
+        """Return this process's part of a list: consecutive items, for the first processes perhaps one more."""
         size, larger = divmod(len(things), self.count)
         start = self.index * size + min(self.index, larger)
         return list(things[start : start + size + (self.index < larger)])
 
     def seed(self, seed: int, update: int) -> int:
-        """Seed of this process's sampling in one update: different in each process, and the same in a resumed run."""
+        """Return this process's seed for sampling in one update: another in each process, the same in a resumed run."""
         return random.Random(f"{seed}, update {update}, process {self.index}").getrandbits(63)
 
     def collect(self, things: list[Thing]) -> list[Thing]:
-        """The lists of all processes as one list, in their order. Tensors should be on the CPU."""
+        """Join the lists of all processes to one list, in their order. Tensors should be on the CPU."""
         with self.connected():
             found: list[Thing] = gather_object(things)
             return found
 
     def check_same(self, settings: Mapping[str, object]) -> None:
-        """
+        """Check that all processes have the same settings.
+
         Raises:
             ValueError: another process has other settings; all would go on with updates that belong to none of them.
         """
@@ -71,12 +72,12 @@ class Processes:
                     )
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """(...) of this process -> (N, ...) of all; the shape must be the same in each."""
+        """Gather the tensors of all processes, (...) -> (N, ...); the shape must be the same in each."""
         return torch.stack(self.collect([tensor.cpu()])).to(tensor.device)
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """If this block fails in one process, it fails in all; otherwise the others would wait for it forever.
+        """Let this block fail in all processes if it fails in one: otherwise the others would wait for it forever.
 
         Raises:
             RuntimeError: in the processes where nothing was wrong; the one that failed raises its own error.

@@ -27,7 +27,7 @@ def say_check(sentence: str) -> None:
 
 @contextmanager
 def while_read() -> Iterator[None]:
-    """What is printed inside ends without a word when nobody reads on, as in `ppo-by-hand train ... | head`."""
+    """End what is printed inside in silence when nobody reads on, as in `ppo-by-hand train ... | head`."""
     try:
         try:
             yield

@@ -102,21 +102,21 @@ def check_number(name: str, value: float, low: float, high: float = math.inf, *,
 
 
 def is_stop(tokens: Tensor, stop_token_ids: Sequence[int]) -> Tensor:
-    """True on each token (...) that ends a response; there may be several such ids, or none."""
+    """Mark each token (...) that ends a response with True; there may be several such ids, or none."""
     return torch.isin(tokens, torch.tensor(stop_token_ids, dtype=tokens.dtype, device=tokens.device))
 
 
 def logits_at_once(logits: Tensor) -> int:
-    """How many logits are computed at once, where those are."""
+    """Return how many logits are computed at once on the device where these are."""
     return LOGITS_AT_ONCE * (1 if logits.device.type == "cpu" else ON_GPU)
 
 
 def are_many(logits: Tensor) -> bool:
-    """Whether logits (B, T, V) should be computed a few positions at a time."""
+    """Tell whether logits (B, T, V) should be computed a few positions at a time."""
     return logits.numel() > max(logits_at_once(logits), logits.shape[-1])
 
 
 def text_config(model: Any) -> Any:
-    """The configuration that has the sizes of the language model; one that reads pictures as well keeps them apart."""
+    """Return the configuration with the sizes of the language model: a model that reads pictures keeps them apart."""
     config = model.config
     return config.get_text_config() if hasattr(config, "get_text_config") else config

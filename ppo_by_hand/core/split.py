@@ -18,17 +18,17 @@ NOT_PLAIN = ("loss_scaler", "param_slice_mappings")
 
 
 def is_split(accelerator: Accelerator) -> bool:
-    """True if no process holds the weights and the optimizer's state whole."""
+    """Tell whether no process holds the weights and the optimizer's state whole."""
     return accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED)
 
 
 def parts(accelerator: Accelerator) -> int | None:
-    """In how many parts a checkpoint holds the optimizer's state; None if it holds that whole, for any number."""
+    """Return how many parts of the optimizer's state a checkpoint holds; None if it is whole, for any number."""
     return accelerator.num_processes if accelerator.distributed_type == DistributedType.DEEPSPEED else None
 
 
 def whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any) -> dict[str, Any]:
-    """The weights and the optimizer's state of all processes, in process 0 and on the CPU; every process must call it.
+    """Gather weights and optimizer state of all processes in process 0, on the CPU; every process must call it.
 
     With FSDP both are those of an unsplit model, so any number of processes can load them. ZeRO's optimizer cuts its
     state into flat parts, one for each process, and this is the list of them.
@@ -54,7 +54,7 @@ def whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any) -> d
 
 
 def whole_weights(model: nn.Module) -> dict[str, Any]:
-    """Of a model that FSDP splits, in process 0 and on the CPU; every process must call it."""
+    """Gather the weights of a model that FSDP splits in process 0, on the CPU; every process must call it."""
     from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
     return get_model_state_dict(model, options=_whole())
@@ -80,7 +80,7 @@ def load_whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any,
 
 
 def without_weights(model: Model, device: str) -> Model:
-    """A copy whose weights hold any numbers, or on the device "meta" none, so that it takes no memory."""
+    """Copy a model without its weights' numbers; on the device "meta" they have none, and take no memory."""
     empty = {
         id(weight): nn.Parameter(torch.empty_like(weight, device=device), weight.requires_grad)
         for weight in model.parameters()

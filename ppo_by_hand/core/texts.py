@@ -40,7 +40,7 @@ class Encoded(list[int]):
 
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
-    """Token ids of each prompt, not padded; those of a row have its columns. All else as `encode_prompts`."""
+    """Return each prompt's token ids, not padded; those of a row have its columns. All else as `encode_prompts`."""
     try:
         if isinstance(prompts, str | bytes | Mapping):
             raise TypeError
@@ -166,7 +166,7 @@ def _encoded_text(text: str, tokenizer: Any) -> list[int]:
 
 
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
-    """Token ids of the prompts, padded on the *left*, so that generation starts from a real token in each row.
+    """Encode prompts, padded on the *left*, so that generation starts from a real token in each row.
 
     Args:
         prompts: B texts, or B lists of token ids.
@@ -225,7 +225,7 @@ class PromptQueue:
         self.waiting: list[int] = []
 
     def take(self, size: int, available: int) -> list[int]:
-        """The next `size` numbers in [0, available); the queue is refilled as often as it takes."""
+        """Return the next `size` numbers in [0, available), and refill the queue as often as it takes."""
         size //= self.samples
         while len(self.waiting) < size:
             self.waiting += torch.randperm(available, generator=self.generator).tolist()
@@ -234,7 +234,7 @@ class PromptQueue:
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many arguments; True where nobody can tell, as of one that is written in C."""
+    """Tell whether a function takes so many arguments; True if nobody can tell, as of one that is written in C."""
     try:
         inspect.signature(function).bind_partial(*range(count))
     except ValueError:
@@ -245,7 +245,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
 
 
 def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> dict[str, list[Any]]:
-    """What a reward function takes of these prompts by name, beside their texts: every column if it has `**columns`.
+    """Return what a reward function takes of these prompts by name, beside their texts: all if it has `**columns`.
 
     Raises:
         ValueError: it needs one that a prompt doesn't have.
@@ -377,7 +377,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
 
 
 def with_place(error: BaseException) -> str:
-    """The same with the line of the user's code that raised it."""
+    """Return the same error with the line of the user's code that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{first_line(error)} ({Path(place.filename).name}:{place.lineno})"
 

@@ -113,7 +113,7 @@ def _check_critic(critic: Any) -> None:
 
 
 def has_head(model: Any) -> bool:
-    """Whether a Hugging Face model is more than a backbone; `peft` calls its own wrapper the base model."""
+    """Tell whether a Hugging Face model is more than a backbone; `peft` calls its own wrapper the base model."""
     inner = getattr(model, "get_base_model", lambda: model)()
     return getattr(inner, "base_model", inner) is not inner
 
@@ -129,9 +129,10 @@ def _check_sharing(policy: nn.Module, critic: nn.Module | None) -> None:
 
 
 def check_functions(**functions: object) -> None:
-    """
+    """Check that each of these, if it's given, is a function of an argument.
+
     Raises:
-        ValueError: one that is given is none.
+        ValueError: one of them isn't.
     """
     for name, function in functions.items():
         if function is not None and (not callable(function) or not takes(function, 1)):
@@ -184,6 +185,6 @@ def _check_tokens(model: Any, ref_model: nn.Module | None, config: PPOConfig) ->
 
 
 def tokens_of(model: Any) -> int | None:
-    """How many tokens a Hugging Face model reads; None of any other module."""
+    """Return how many tokens a Hugging Face model reads; None for any other module."""
     table = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
     return getattr(table, "num_embeddings", None)

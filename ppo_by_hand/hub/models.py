@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -> tuple[PreTrainedModel, Any]:
-    """A causal language model and its tokenizer; without a pad token, the stop token serves.
+    """Load a causal language model and its tokenizer; if that has no pad token, the stop token serves.
 
     Raises:
         ValueError: it cannot be loaded (no folder, no network), has no trained head, or does not fit its tokenizer.
@@ -41,7 +41,7 @@ def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -
 
 
 def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str) -> tuple[PreTrainedModel, Any]:
-    """A model on the CPU and in eval mode, with its tokenizer.
+    """Load a model on the CPU and in eval mode, with its tokenizer.
 
     Args:
         auto_class: one of transformers' AutoModel classes.
@@ -74,14 +74,14 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
 
 
 def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:
-    """Every token that ends a response: the tokenizer's, and those that the model's generation settings add."""
+    """Return every token that ends a response: the tokenizer's, and those that the model's generation settings add."""
     more = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     listed = more if isinstance(more, list) else [] if more is None else [more]
     return tuple(sorted({tokenizer.eos_token_id, *listed}))
 
 
 def merged_weights(policy: Any) -> dict[str, Tensor]:
-    """The policy's weights by the names of its checkpoint, for an engine that samples; adapters are added in.
+    """Name the policy's weights as its checkpoint does, for an engine that samples; adapters are added in.
 
     Args:
         policy: left as it is; a policy with LoRA adapters is copied.
@@ -91,13 +91,13 @@ def merged_weights(policy: Any) -> dict[str, Tensor]:
 
 
 def embedding_rows(model: PreTrainedModel) -> int:
-    """How many tokens the model knows: often more than its tokenizer has."""
+    """Return how many tokens the model knows: often more than its tokenizer has."""
     rows: int = model.get_input_embeddings().num_embeddings  # type: ignore[assignment]
     return rows
 
 
 def context_length(model: Any) -> int | None:
-    """The longest sequence that the model can read; None where it does not say."""
+    """Return the longest sequence that the model can read; None if it does not say."""
     return getattr(text_config(model), "max_position_embeddings", None)
 
 

@@ -9,7 +9,7 @@ from ppo_by_hand.core.texts import check_row
 
 
 def read_prompts(file: Path) -> list[dict[str, Any]]:
-    """The prompts of a text file, one a line, or of a .jsonl file of {"prompt": text}, as rows for `PPOTrainer.train`.
+    """Read prompts, one a line, or from a .jsonl file of {"prompt": text}, as rows for `PPOTrainer.train`.
 
     What else a JSON line has are columns: a reward function gets those that it names.
 

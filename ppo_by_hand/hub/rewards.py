@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def load_reward(
     name: str, policy_tokenizer: Any, policy_rows: int, say: Callable[[str], None], dtype: str = "float32"
 ) -> nn.Module | RewardFunction:
-    """The reward as `PPOTrainer` takes it.
+    """Load the reward as `PPOTrainer` takes it.
 
     Args:
         name: `module:function`, or the name or folder of a sequence-classification model.
@@ -52,7 +52,7 @@ def load_reward(
 
 
 def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
-    """A reward function that encodes prompt and response with the reward model's own tokenizer.
+    """Make a reward function that encodes prompt and response with the reward model's own tokenizer.
 
     With a chat template the two are a conversation, else one text. What is longer than the model's context loses
     its beginning.

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def contest(seeds: int, out: Path, tune: bool) -> None:
-    """Everything, from what OUT already holds."""
+    """Run everything, beginning with what OUT already holds."""
     import torch
 
     from . import record, running

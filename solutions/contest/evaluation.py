@@ -21,14 +21,14 @@ PROMPTS_OF_BEST, ANSWERS = 256, 1000
 
 
 def evaluate(policy: Any, world: World, prompts: int | None = None) -> dict[str, float]:
-    """One response to each of the seed's evaluation prompts; the proxy is the seed's reward model."""
+    """Sample a response to each of the seed's evaluation prompts; the proxy is the seed's reward model."""
     chosen = world.evaluation_prompts[:prompts]
     found = evaluate_policy(policy, world.sft, world.proxy, chosen, world.tokenizer, world.config())
     return {what: round(getattr(found, what), 5) for what in ("gold", "proxy", "kl", "valid")}
 
 
 def best_of_n(world: World) -> dict[int, dict[str, float]]:
-    """The best of n of the SFT model's responses by proxy, for each of COUNTS, and the tokens of ANSWERS answers.
+    """Evaluate the best of n SFT responses by proxy, for each of COUNTS, and count the tokens of ANSWERS answers.
 
     The KL is log n - (n - 1) / n, which is exact where no response is drawn twice and an upper bound elsewhere. Here
     the two agree to four digits, because no single response is likely.
@@ -52,7 +52,7 @@ def best_of_n(world: World) -> dict[int, dict[str, float]]:
 
 
 def shares_of_ranks(n: int) -> torch.Tensor:
-    """How often each of MOST responses, the worst first, is the best of n: lesson 13's estimator on 0 and 1."""
+    """Return how often each of MOST responses, the worst first, is the best of n: lesson 13's estimator on 0 and 1."""
     steps = torch.ones(MOST, MOST, dtype=torch.float64).triu()
     at_least = expected_best_of_n(steps, n)  # the best is this rank or a higher one
     return at_least - torch.cat([at_least[1:], at_least.new_zeros(1)])

@@ -61,7 +61,7 @@ Loss = Callable[[Tensor, Rollout, Tensor, float], Tensor]
 
 @torch.no_grad()
 def sample(world: World, policy: Any, prompts: list[str], sampling: torch.Generator) -> Rollout:
-    """A response to each prompt, read by the reference and scored; one without an end loses 1, as in lesson 0."""
+    """Sample a response to each prompt, let the reference read it, and score it; without an end it loses 1."""
     pad, stops = world.tokenizer.pad_token_id, (world.tokenizer.eos_token_id,)
     ids, attention = encode_prompts(prompts, world.tokenizer, pad)
     found = generate(policy, ids, attention, PRESET.max_new_tokens, stops, pad, generator=sampling)
@@ -73,7 +73,7 @@ def sample(world: World, policy: Any, prompts: list[str], sampling: torch.Genera
 
 
 def rloo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
-    """Each response against the mean of the others of its group; the KL penalty is part of its reward."""
+    """Compare each response with the mean of the others of its group; the KL penalty is part of its reward."""
     kl = estimate_kl(rollout.log_probs, rollout.ref_log_probs).masked_fill(~rollout.mask, 0.0).sum(dim=1)
     rewards = (rollout.scores - kl_coef * kl).view(-1, GROUP)
     return (rewards - leave_one_out_baseline(rewards)).flatten()
@@ -85,7 +85,7 @@ def rloo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float)
 
 
 def grpo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
-    """Each response against the mean of its group, in standard deviations; the KL penalty is left to the loss."""
+    """Compare each response with its group's mean, in standard deviations; the KL penalty is left to the loss."""
     return group_advantages(rollout.scores.view(-1, GROUP)).flatten()
 
 
@@ -106,7 +106,7 @@ def dr_grpo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: flo
 
 
 def dapo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
-    """DAPO's clip and denominator, with GRPO's advantages. DAPO has no KL penalty; here a curve runs over one."""
+    """Use DAPO's clip and denominator. DAPO has no KL penalty; here a curve runs over one."""
     losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, CLIP_HIGH)
     losses = losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
     return reduce_losses(losses, rollout.mask, "tokens")
@@ -121,7 +121,7 @@ def update(
     job: Job,
     shuffling: torch.Generator,
 ) -> None:
-    """Epochs of minibatches on one rollout; it ends early when the policy has moved far enough."""
+    """Make epochs of minibatches on one rollout, and end early when the policy has moved far enough."""
     rows = len(rollout.ids)
     for _ in range(job.epochs):
         for index in torch.randperm(rows, generator=shuffling).split(rows // MINIBATCHES):
@@ -135,7 +135,7 @@ def update(
 
 
 def train(advantages_of: Advantages, loss_of: Loss, world: World, job: Job) -> Progress:
-    """The whole run."""
+    """Run the whole training."""
     policy = copy_of_sft(world)
     optimizer, sampling, shuffling = make_optimizer(policy), world.generator(), world.generator()
     tokens = 0
@@ -158,7 +158,7 @@ def make_optimizer(policy: nn.Module) -> Optimizer:
 
 
 def set_learning_rate(optimizer: Optimizer, job: Job, number: int, done: float) -> None:
-    """A warm-up, then a linear decay to 0, as in lesson 9."""
+    """Set the rate to a warm-up and then a linear decay to 0, as in lesson 9."""
     for group in optimizer.param_groups:
         group["lr"] = job.learning_rate * min((number + 1) / (WARMUP + 1), 1 - done)
 

@@ -28,7 +28,7 @@ ROUNDS = 4
 
 
 def ppo(world: World, job: Job) -> Progress:
-    """Lesson 9's trainer; the critic starts as the reward model."""
+    """Train with lesson 9's trainer; the critic starts as the reward model."""
     config = world.config(
         num_updates=UPDATES,
         batch_size=BATCH,
@@ -49,7 +49,7 @@ def ppo(world: World, job: Job) -> Progress:
 
 
 def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World, job: Job) -> Progress:
-    """Lesson 13's loss on pairs, in minibatches; the reference reads all of them once."""
+    """Train with lesson 13's loss on pairs, in minibatches; the reference reads all of them once."""
     preferences, tokens = pairs_of(world)
     pairs, policy = encode_preferences(world.tokenizer, preferences), copy_of_sft(world).eval()
     with torch.no_grad():
@@ -66,17 +66,17 @@ def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World,
 
 
 def all_pairs(world: World) -> tuple[list[Preference], int]:
-    """Those that the reward model learned from, and the tokens that were sampled for it: none."""
+    """Return the pairs that the reward model learned from, and how many tokens were sampled for it: none."""
     return world.pairs, 0
 
 
 def own_pairs(world: World) -> tuple[list[Preference], int]:
-    """As many of these as can be sampled."""
+    """Return as many of these pairs as can be sampled."""
     return world.pairs[:PAIRS], 0
 
 
 def sampled_pairs(world: World) -> tuple[list[Preference], int]:
-    """Two new responses of the SFT model to each of PAIRS prompts, the better one by proxy; no pair of equal scores."""
+    """Sample two SFT responses to each of PAIRS prompts; the proxy chooses, and equal scores are dropped."""
     sampling, prompts = world.generator(), world.prompts[:PAIRS]
     one, other = (sample(world, world.sft, prompts, sampling) for _ in range(2))
     texts = zip(texts_of(world, one), texts_of(world, other), strict=True)
@@ -90,7 +90,7 @@ def sampled_pairs(world: World) -> tuple[list[Preference], int]:
 
 
 def rejection_sampling(world: World, job: Job) -> Progress:
-    """In rounds: sample n responses to each prompt, keep the best by proxy, and imitate it."""
+    """Sample n responses to each prompt, keep the best by proxy, imitate it, and begin again."""
     policy, n, per_round = copy_of_sft(world).eval(), int(job.coefficient), RESPONSES // ROUNDS
     sampling, tokens = world.generator(), 0
     for number in range(ROUNDS):

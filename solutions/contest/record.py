@@ -33,7 +33,7 @@ class Difference(NamedTuple):
 
 
 def mean_of(values: Sequence[float]) -> Difference:
-    """The mean of paired differences over two or more seeds, one for each; the interval is Student's."""
+    """Return the mean of paired differences, one for each of two or more seeds, with Student's interval."""
     mean = sum(values) / len(values)
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
     half = STUDENT[min(len(values) - 1, len(STUDENT)) - 1] * math.sqrt(variance / len(values))
@@ -41,7 +41,7 @@ def mean_of(values: Sequence[float]) -> Difference:
 
 
 def gold_at(curve: Iterable[Row], kl: float) -> float | None:
-    """Gold reward at this KL, on straight lines between the points of a curve over the *root* of the KL; None beyond.
+    """Read the gold reward at this KL on straight lines over the *root* of the KL; None beyond the curve.
 
     Over the root a curve of gold reward is nearly straight at its beginning (Gao et al., 2022), over the KL it is not.
     """
@@ -54,7 +54,7 @@ def gold_at(curve: Iterable[Row], kl: float) -> float | None:
 
 
 def golds_at(rows: Iterable[Row], method: str, kl: float) -> dict[int, float]:
-    """Gold reward of each seed whose curve, from the SFT model on, reaches this KL."""
+    """Return the gold reward of each seed whose curve, from the SFT model on, reaches this KL."""
     curves: dict[int, list[Row]] = {}
     for row in rows:
         if row["method"] in (SFT, method):
@@ -64,14 +64,14 @@ def golds_at(rows: Iterable[Row], method: str, kl: float) -> dict[int, float]:
 
 
 def minus_ppo(rows: Sequence[Row], method: str, kl: float) -> Difference | None:
-    """Gold minus PPO's, paired by seed; None where the curve of a seed does not reach so far."""
+    """Subtract PPO's gold reward, paired by seed; None if the curve of a seed does not reach so far."""
     ours, theirs = golds_at(rows, method, kl), golds_at(rows, AGAINST, kl)
     is_whole = ours.keys() == theirs.keys() == {row["seed"] for row in rows}
     return mean_of([ours[seed] - theirs[seed] for seed in ours]) if is_whole else None
 
 
 def middle(rows: Iterable[Row], method: str) -> list[Row]:
-    """The run of each seed with the coefficient of the tuning; of best of n that with PRICED_N."""
+    """Return each seed's run with the coefficient of the tuning; for best of n the one with PRICED_N."""
     coefficient = PRICED_N if method == BEST_OF_N else METHODS[method].middle
     return [row for row in rows if (row["method"], row["coefficient"]) == (method, coefficient)]
 
@@ -81,12 +81,12 @@ def mean(rows: Sequence[Row], what: str) -> float:
 
 
 def tokens_to_level(row: Row) -> int | None:
-    """Tokens sampled until the gold reward was first seen at LEVEL; None if it never was."""
+    """Count the tokens sampled until the gold reward was first seen at LEVEL; None if it never was."""
     return next((point["tokens"] for point in row.get("trace", ()) if point["gold"] >= LEVEL), None)
 
 
 def over_kl(rows: Sequence[Row]) -> list[list[str]]:
-    """Cells, the first row the header: gold reward at an equal KL, PPO's and each other method's minus that."""
+    """Tabulate, below a header, PPO's gold reward at an equal KL, and each other method's minus that."""
     seeds = len({row["seed"] for row in rows})
     golds = [golds_at(rows, AGAINST, kl).values() for kl in ALONG]
     table = [["", *(f"KL {kl:g}" for kl in ALONG)]]
@@ -98,7 +98,7 @@ def over_kl(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def ends(rows: Sequence[Row]) -> list[list[str]]:
-    """Cells, the first row the header: where the runs with the middle coefficient end, and what they cost."""
+    """Tabulate, below a header, where the runs with the middle coefficient end, and what they cost."""
     wanted = f"gold, proxy, KL, grammatical, thousand tokens, thousand tokens to gold {LEVEL:g}, seconds"
     table = [["", *wanted.split(", ")]]
     for name in ran(rows):
@@ -118,13 +118,13 @@ def ends(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def ran(rows: Iterable[Row]) -> list[str]:
-    """The methods that have runs."""
+    """Return the methods that have runs."""
     names = {row["method"] for row in rows}
     return [name for name in (*METHODS, BEST_OF_N) if name in names]
 
 
 def as_text(table: Sequence[Sequence[str]]) -> str:
-    """A table for the terminal, which is Markdown for the page as well."""
+    """Write a table for the terminal, which is Markdown for the page as well."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = [table[0], ["-" * width for width in widths], *table[1:]]
     padded = ([cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines)
@@ -132,5 +132,5 @@ def as_text(table: Sequence[Sequence[str]]) -> str:
 
 
 def recorded() -> dict[str, Any]:
-    """The record that comes with the course: `settings` by method, and `runs`."""
+    """Read the record that comes with the course: `settings` by method, and `runs`."""
     return json.loads(FILE.read_text("utf-8"))

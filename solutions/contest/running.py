@@ -26,7 +26,7 @@ Tuned = tuple[float, int]
 
 
 def tuning() -> list[Job]:
-    """Every candidate of every method, with each tuning seed."""
+    """List every candidate of every method, with each tuning seed."""
     return [
         Job(name, seed, rate, epochs, method.middle)
         for seed, (name, method) in product(TUNING_SEEDS, METHODS.items())
@@ -35,7 +35,7 @@ def tuning() -> list[Job]:
 
 
 def choose(found: Mapping[Job, Mapping[str, Any]]) -> dict[str, Tuned]:
-    """Of each method the candidate with the highest proxy reward, among those within MAX_KL of the SFT model.
+    """Choose for each method the candidate with the highest proxy reward within MAX_KL of the SFT model.
 
     Means over the tuning seeds. Where all are farther, the nearest one. The gold reward is not looked at.
     """
@@ -51,7 +51,7 @@ def choose(found: Mapping[Job, Mapping[str, Any]]) -> dict[str, Tuned]:
 
 
 def curves(chosen: Mapping[str, Tuned], seeds: int) -> list[Job]:
-    """Seed by seed: the SFT model, best of n, and the chosen settings with each coefficient.
+    """List, seed by seed, the SFT model, best of n, and the chosen settings with each coefficient.
 
     One seed is a first look, with the middle coefficient alone.
     """
@@ -90,7 +90,7 @@ def job_of(row: Mapping[str, Any]) -> Job:
 
 
 def run_all(jobs: Iterable[Job], results: Results, what: str) -> list[dict[str, Any]]:
-    """The rows of all jobs. Those that have a result are not run again; a world is kept while its seed lasts."""
+    """Return the rows of all jobs; run only those without a result, and keep a world while its seed lasts."""
     jobs, world = list(jobs), None
     with tqdm(jobs, what, unit="run", disable=False) as bar:
         for job in bar:
@@ -105,7 +105,7 @@ def run_all(jobs: Iterable[Job], results: Results, what: str) -> list[dict[str, 
 
 
 def run(job: Job, world: World) -> list[dict[str, Any]]:
-    """Where it ends, and what it cost; with the middle coefficient also where it was on the way.
+    """Return where a job ends and what it cost; with the middle coefficient also where it was on the way.
 
     Seconds are those of the processor, without the looks on the way. Best of n is one run for all n.
     """

@@ -60,7 +60,7 @@ class World:
         return torch.Generator().manual_seed(self.seed)
 
     def config(self, **settings: Any) -> PPOConfig:
-        """How responses are sampled, and these."""
+        """Return how responses are sampled, with these settings."""
         return PPOConfig(
             stop_token_ids=(self.tokenizer.eos_token_id,),
             pad_token_id=self.tokenizer.pad_token_id,

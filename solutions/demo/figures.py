@@ -25,7 +25,7 @@ def draw_figures(run: CapstoneRun) -> list[Path]:
 
 
 def training_curves(run: CapstoneRun) -> Any:
-    """Six panels: the losses of the first two stages, and four metrics of both PPO runs."""
+    """Draw six panels: the losses of the first two stages, and four metrics of both PPO runs."""
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     figure.suptitle("From imitation to preference: SFT, reward model, PPO")
     sft, accuracy, score, kl, entropy, critic = axes.flat
@@ -60,7 +60,7 @@ def training_curves(run: CapstoneRun) -> Any:
 
 
 def overoptimization(run: CapstoneRun) -> Any:
-    """The picture of the course: proxy and gold against the distance from the SFT model, both runs."""
+    """Draw the picture of the course: proxy and gold against the distance from the SFT model, for both runs."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)
     runs = ((axes[0], run.ppo, f"kl_coef {run.plan.preset.kl_coef}"), (axes[1], run.no_kl, "no KL penalty"))
     for axis, ppo, name in runs:

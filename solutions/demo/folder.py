@@ -79,7 +79,7 @@ def has_checkpoint(out: Path) -> bool:
 
 
 def save_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """`save_pretrained` of both.
+    """Save model and tokenizer with `save_pretrained`.
 
     Raises:
         OSError: it could not be written, say on a full disk.

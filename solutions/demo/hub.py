@@ -126,7 +126,7 @@ def run_hub(options: argparse.Namespace) -> int:
 
 
 def parse_settings(text: str) -> dict[str, Any]:
-    """ "num_updates=200 kl_coef=0.1" as keyword arguments of `PPOConfig`; what is no JSON stays a text.
+    """Turn "num_updates=200 kl_coef=0.1" into arguments of `PPOConfig`; what isn't JSON stays a text.
 
     Raises:
         ValueError: a setting follows from another option.
@@ -146,7 +146,7 @@ def parse_settings(text: str) -> dict[str, Any]:
 
 
 def make_config(settings: dict[str, Any], policy: Any, tokenizer: Any, options: argparse.Namespace) -> PPOConfig:
-    """The run's settings: defaults, then those of SET, then those that follow from something else.
+    """Make the run's settings: defaults, then those of SET, then those that follow from something else.
 
     Raises:
         ValueError: a name is no setting, or a value is out of range.
@@ -172,7 +172,7 @@ def closest_setting(name: str) -> str:
 def make_models(
     policy: PreTrainedModel, reward: Any, options: argparse.Namespace
 ) -> tuple[PolicyAndValue, PreTrainedModel | None]:
-    """Actor and critic, and the reference: None for a LoRA policy, which is its own.
+    """Make actor and critic, and the reference, which is None for a LoRA policy, since it's its own.
 
     Raises:
         ValueError: the critic cannot start from the reward, or no module has a name of `lora_targets`.
@@ -204,7 +204,7 @@ def make_models(
 
 
 def with_adapter(model: PreTrainedModel, options: argparse.Namespace) -> PreTrainedModel:
-    """The model with a new LoRA adapter, all other weights frozen; its answers are the same until a step is made.
+    """Add a new LoRA adapter and freeze all other weights; the answers stay the same until a step is made.
 
     Raises:
         ValueError: no module has a name of `lora_targets`.

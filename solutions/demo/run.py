@@ -48,7 +48,7 @@ class Plan:
     """Receives a short account of each stage, a few lines at a time."""
 
     def settings(self) -> dict[str, Any]:
-        """What decides every number of the run."""
+        """Return what decides every number of the run."""
         return {"PRESET": self.preset.name, "SEED": self.seed, **asdict(self.preset)}
 
 
@@ -76,11 +76,11 @@ class CapstoneRun:
     seconds: dict[str, float]
 
     def evaluations(self) -> dict[str, Evaluation]:
-        """The three policies, by name."""
+        """Return the evaluations of the three policies, by name."""
         return {"SFT": self.before, "PPO": self.ppo.final, "PPO without KL penalty": self.no_kl.final}
 
     def summary(self) -> dict[str, Any]:
-        """The numbers of the run as plain data; all but `seconds` are the same for the same seed and machine."""
+        """Return the run's numbers as plain data; all but `seconds` are the same for the same seed and machine."""
         return {
             "preset": self.plan.preset.name,
             "seed": self.plan.seed,
@@ -94,7 +94,7 @@ class CapstoneRun:
 
 
 def make_plan(preset_name: str, seed: int, out: Path, say: Say) -> Plan:
-    """What to do.
+    """Make the plan of a run.
 
     Raises:
         ValueError: no preset has this name.

@@ -37,7 +37,7 @@ class Unfinished(ValueError):
 
 
 def own_folder() -> Path | None:
-    """The student's folder that the lessons come from, or None for the reference's."""
+    """Return the student's folder that the lessons come from, or None for the reference's."""
     package = sys.modules[__name__.partition(".")[0]]
     folder = Path(str(package.__file__)).parent
     return None if folder == SOLUTIONS else folder
@@ -99,7 +99,7 @@ def _short_name(exercise: str) -> str:
 
 
 def code_of_lessons(folder: Path) -> str:
-    """A number that is another one as soon as a lesson is: results are of the lessons that they were made with."""
+    """Return a number that changes when a lesson does: results belong to the lessons that they were made with."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("lesson*/*.py")):
         digest.update(file.relative_to(folder).as_posix().encode() + file.read_bytes())
@@ -111,7 +111,7 @@ def _short(path: Path, folder: Path) -> str:
 
 
 def verdict(summary: dict[str, Any]) -> str:
-    """Whether a run is one that right lessons give: beside the reference's ten seeds."""
+    """Say whether right lessons would give such a run, by the reference's ten seeds."""
     recorded = json.loads(RECORDED.read_text("utf-8"))
     runs = recorded["runs"]
     if summary["preset"] != recorded["preset"]:

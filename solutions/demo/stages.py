@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> SFTResult:
-    """Stage 1: build a policy with random weights and teach it to write reviews, on demonstrations."""
+    """Run stage 1: build a policy with random weights and teach it to write reviews, on demonstrations."""
     from tiny_models.builders import build_causal_lm  # transformers costs seconds; the other stages do not need it
 
     rng = random.Random(seed)
@@ -51,7 +51,7 @@ def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> SFTResult:
 
 
 def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int) -> RewardModelResult:
-    """Stage 2: let annotators compare pairs of the SFT model's responses, and fit a reward model to their choices."""
+    """Run stage 2: let annotators compare pairs of SFT responses, and fit a reward model to their choices."""
     preferences, prompts, first = annotated_pairs(policy, preset, tokenizer, seed)
     held_out = encode_preferences(tokenizer, preferences[: preset.held_out_pairs])
     with torch.random.fork_rng():
@@ -71,7 +71,7 @@ def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, 
 def annotated_pairs(
     policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int
 ) -> tuple[list[Preference], list[str], list[str]]:
-    """What a reward model of this seed learns from, the held-out pairs first; all prompts, and a response to each.
+    """Return what this seed's reward model learns from, held-out pairs first; all prompts, and a response to each.
 
     Raises:
         ValueError: the annotators see a difference in too few pairs.
@@ -90,7 +90,7 @@ def annotated_pairs(
 
 
 def encode_preferences(tokenizer: Any, preferences: Sequence[Preference]) -> PreferenceBatch:
-    """Comparisons as token ids, stop token included, all padded to one length."""
+    """Encode comparisons as token ids, stop token included, all padded to one length."""
     prompts, chosen, rejected = zip(*preferences, strict=True)
     data = encode_demonstrations(tokenizer, prompts + prompts, chosen + rejected)
     count = len(preferences)
@@ -101,7 +101,7 @@ def encode_preferences(tokenizer: Any, preferences: Sequence[Preference]) -> Pre
 
 @torch.no_grad()
 def held_out_accuracy(reward_model: RewardModel, pairs: PreferenceBatch) -> float:
-    """Share of comparisons that the reward model gets right."""
+    """Return the share of comparisons that the reward model gets right."""
     chosen = reward_model(pairs.chosen_ids, pairs.chosen_mask)
     rejected = reward_model(pairs.rejected_ids, pairs.rejected_mask)
     return preference_accuracy(chosen, rejected).item()
@@ -110,7 +110,7 @@ def held_out_accuracy(reward_model: RewardModel, pairs: PreferenceBatch) -> floa
 def sample_texts(
     policy: PreTrainedModel, prompts: Sequence[str], preset: Preset, tokenizer: Any, sampling: torch.Generator
 ) -> list[str]:
-    """One response to each prompt, as text without special tokens."""
+    """Sample one response to each prompt, as text without special tokens."""
     input_ids, attention_mask = encode_prompts(prompts, tokenizer, tokenizer.pad_token_id)
     generation = generate(
         policy,

@@ -18,7 +18,7 @@ from ppo_by_hand.core.shapes import are_many, check_mask, check_number, check_sh
 
 
 def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -> Tensor:
-    """Log-probability of each token under the logits at its own position.
+    """Return the log-probability of each token under the logits at its own position.
 
     log pi(v) = x[v] - log sum_u exp(x[u])      with x = logits / temperature
 
@@ -45,7 +45,7 @@ def gather_log_probs(logits: Tensor, tokens: Tensor, temperature: float = 1.0) -
 
 
 def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, temperature: float = 1.0) -> Tensor:
-    """Log-probabilities of the response tokens inside a prompt + response sequence: the shift.
+    """Return the log-probabilities of the response tokens inside a prompt + response sequence: the shift.
 
     The logits at position i predict the token at i + 1. So the first response token, at position P, is scored by the
     logits at the last *prompt* position, P - 1, and the logits at the last position score nothing.
@@ -72,7 +72,7 @@ def response_log_probs(logits: Tensor, input_ids: Tensor, prompt_length: int, te
 
 
 def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
-    """Entropy of the next-token distribution at each position, H = -sum_v p_v log p_v.
+    """Return the entropy of the next-token distribution at each position, H = -sum_v p_v log p_v.
 
     Args:
         logits: (B, T, V) float; -inf marks a forbidden token, which contributes 0 (p log p -> 0), and 0 to the
@@ -99,7 +99,7 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Mean over the real tokens of the whole batch: each real token counts once, padding never.
+    """Take the mean over the real tokens of the whole batch: each real token counts once, padding never.
 
     Args:
         values: (B, T) float; under a False mask anything, NaN included.
@@ -150,7 +150,7 @@ def masked_whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tens
 
 
 def first_true_index(flags: Tensor) -> Tensor:
-    """Index of the first True in each row, T where a row has none.
+    """Return the index of the first True in each row, and T for a row that has none.
 
     Args:
         flags: (B, T) bool.
@@ -169,7 +169,7 @@ def first_true_index(flags: Tensor) -> Tensor:
 
 
 def response_mask(responses: Tensor, stop_token_ids: Sequence[int]) -> Tensor:
-    """True on each token of the response up to the *first* stop token, which is included.
+    """Mark each token of the response up to the *first* stop token, which is included, with True.
 
     Also right when pad == stop, since it does not test for padding. The policy chose to stop, so the stop token is
     one of its actions and must be trained; what follows is not.
@@ -213,7 +213,7 @@ def truncate_after_stop(responses: Tensor, stop_token_ids: Sequence[int], pad_to
 
 
 def position_ids(attention_mask: Tensor) -> Tensor:
-    """Position of each real token counted among the real tokens only, so padding does not move a text.
+    """Return the position of each real token among the real tokens only, so that padding does not move a text.
 
     Without it a model with absolute positions (GPT-2) gives other numbers for a left-padded row; RoPE hides the error.
 

@@ -15,7 +15,7 @@ from ..lesson01_masked_sequences import masked_mean
 
 
 def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
-    """Discounted sum of the rewards from each token on: those that the token can still influence.
+    """Return the discounted sum of the rewards from each token on: those that the token can still influence.
 
     r_t + gamma r_(t+1) + gamma^2 r_(t+2) + ..., up to the last real token of the row
 
@@ -47,7 +47,7 @@ def rewards_to_go(rewards: Tensor, mask: Tensor, gamma: float = 1.0) -> Tensor:
 
 
 def leave_one_out_baseline(scores: Tensor) -> Tensor:
-    """For each of K responses to a prompt, the mean score of the K - 1 others.
+    """Return, for each of K responses to a prompt, the mean score of the K - 1 others.
 
     It does not depend on the response it is subtracted from, so the mean of the gradient does not change;
     the mean over all K does depend on it, and makes the gradient too small by (K - 1) / K.
@@ -71,7 +71,7 @@ def leave_one_out_baseline(scores: Tensor) -> Tensor:
 
 
 def reinforce_loss(log_probs: Tensor, weights: Tensor, mask: Tensor) -> Tensor:
-    """The loss whose gradient is the policy gradient: minus the mean of weights * log_probs over real tokens.
+    """Return a loss whose gradient is the policy gradient: minus the mean of weights * log_probs over real tokens.
 
     Its value means nothing; only its gradient does. The weights (rewards to go, or advantages) are data: no
     gradient flows into them, even if they were computed by a model.

@@ -15,7 +15,7 @@ from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes
 
 
 def clipped_objective(ratio: Tensor, advantages: Tensor, clip_epsilon: float = 0.2) -> Tensor:
-    """What each token adds to PPO's objective: six cases, by its advantage and by where its ratio stands.
+    """Return what each token adds to PPO's objective: six cases, by its advantage and by where its ratio is.
 
                      below the interval     inside      above the interval
     advantage > 0    ratio A                ratio A     held
@@ -48,7 +48,7 @@ def clipped_objective(ratio: Tensor, advantages: Tensor, clip_epsilon: float = 0
 def compute_ppo_loss(
     log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> Tensor:
-    """PPO-Clip: follow the advantage, but gain nothing from moving a token out of the interval around ratio 1.
+    """Follow the advantage, but gain nothing from moving a token out of the interval around ratio 1 (PPO-Clip).
 
     ratio     = probability of the token now / its probability when it was sampled
     objective = mean over the tokens of what `clipped_objective` gives for the ratio and the advantage
@@ -85,7 +85,7 @@ def compute_ppo_loss(
 def compute_value_loss(
     values: Tensor, old_values: Tensor, returns: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> Tensor:
-    """Half the larger of two squared errors: of the new value, and of the new value kept near the old one.
+    """Return half the larger of two squared errors: of the new value, and of the new value kept near the old one.
 
     clipped V = old V + clip(V - old V, -epsilon, epsilon)
     loss      = mean over the tokens of 1/2 max((V - R)^2, (clipped V - R)^2),   R the return
@@ -118,7 +118,7 @@ def compute_value_loss(
 def combine_losses(
     policy_loss: Tensor, value_loss: Tensor, entropy: Tensor, value_coef: float = 0.1, entropy_coef: float = 0.0
 ) -> Tensor:
-    """The one number that is minimized: equation 9 of the PPO paper with all its signs reversed.
+    """Combine the losses to the one number that is minimized: the paper's equation 9 with all signs reversed.
 
     objective (maximized) = policy objective - c1 value loss + c2 entropy
 
@@ -151,7 +151,7 @@ def combine_losses(
 def ppo_statistics(
     log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> dict[str, float]:
-    """How far the policy has moved from the one that sampled, and how often the clip acts.
+    """Measure how far the policy has moved from the one that sampled, and how often the clip acts.
 
     Args:
         log_probs: (...) of the policy in training, in nats.
@@ -191,7 +191,7 @@ def ppo_statistics(
 def value_statistics(
     values: Tensor, old_values: Tensor, returns: Tensor, clip_epsilon: float = 0.2, mask: Tensor | None = None
 ) -> dict[str, float]:
-    """How often the clip of `compute_value_loss`, whose arguments these are, keeps the critic from learning. Given.
+    """Measure how often the clip of `compute_value_loss`, whose arguments these are, stops the critic. Given.
 
     Returns:
         dict of one Python float: value_clip_fraction, the share of tokens whose clipped error is strictly the larger.
@@ -210,7 +210,7 @@ def value_statistics(
 def compute_kl_penalty_loss(
     log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, beta: float, mask: Tensor | None = None
 ) -> Tensor:
-    """PPO-Penalty: in place of the clip, a penalty on the KL from the policy that sampled.
+    """Penalize the KL from the policy that sampled, instead of clipping (PPO-Penalty).
 
     loss = mean over the tokens of -ratio A + beta (ratio - 1 - log(ratio))
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def bounded_error(estimates: Tensor, anchors: Tensor, targets: Tensor, room: float) -> Tensor:
-    """Squared error of a critic, counted so that moving far from the old estimates gains nothing.
+    """Return the squared error of a critic, counted so that moving far from the old estimates gains nothing.
 
     Args:
         estimates: (N,), the critic now.

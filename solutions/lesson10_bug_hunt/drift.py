@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def sampled_drift(policy_logits: Tensor, frozen_logits: Tensor, tokens: Tensor, heat: float) -> Tensor:
-    """Log-probability of each sampled token under the policy minus that under the frozen model.
+    """Return each sampled token's log-probability under the policy minus that under the frozen model.
 
     Both are at the temperature `heat`, at which the tokens were sampled. The mean of the difference over samples
     estimates a KL divergence.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def sum_in_groups(numbers: Tensor, lengths: Tensor, budget: int) -> Tensor:
-    """The sum of each row's real numbers, computed in groups of rows of similar lengths.
+    """Sum each row's real numbers, computed in groups of rows of similar lengths.
 
     A group holds as many rows as fit into the budget (rows times the longest of them), at least one.
 

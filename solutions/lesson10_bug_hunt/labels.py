@@ -19,7 +19,7 @@ class Rows(NamedTuple):
 
 
 def label_replies(prompts: list[list[int]], replies: list[list[int]], end: int) -> Rows:
-    """Prompts and replies side by side, with a label for each token that the model is to learn.
+    """Put prompts and replies side by side, with a label for each token that the model is to learn.
 
     The tokenizer has no padding token, so rows are filled up with the end-of-text token.
 

@@ -21,18 +21,18 @@ from ..lesson06_kl_rewards import compute_rewards
 
 
 def leaf(numbers: list) -> torch.Tensor:
-    """As a tensor that a gradient can reach."""
+    """Make a tensor that a gradient can reach."""
     return torch.tensor(numbers, dtype=torch.float64, requires_grad=True)
 
 
 def close(found: torch.Tensor, expected: list | float) -> bool:
-    """The same shape, and the same numbers to ten digits."""
+    """Tell whether two tensors have the same shape, and the same numbers to ten digits."""
     wanted = torch.tensor(expected, dtype=found.dtype)
     return found.shape == wanted.shape and torch.allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
 def test_compute_gae() -> None:
-    """Advantages and returns of compute_gae(rewards, values, dones, gamma, lam); `values` has one more column.
+    """Test advantages and returns of compute_gae(rewards, values, dones, gamma, lam); `values` has one more column.
 
     advantages[t] = rewards[t] + gamma V[t + 1] - V[t] + gamma lam advantages[t + 1], without what follows a done
     """
@@ -65,7 +65,7 @@ def test_compute_gae() -> None:
 
 
 def test_compute_ppo_loss() -> None:
-    """The loss of compute_ppo_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask), and its gradients.
+    """Test the loss of compute_ppo_loss(log_probs, old_log_probs, advantages, clip_epsilon, mask) and its gradients.
 
     loss = -mean over real tokens of min(ratio A, clip(ratio, 1 - epsilon, 1 + epsilon) A)
     """
@@ -94,7 +94,7 @@ def test_compute_ppo_loss() -> None:
 
 
 def test_compute_rewards() -> None:
-    """Rewards of compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator).
+    """Test the rewards of compute_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator).
 
     rewards[t] = -kl_coef * KL[t], plus the clipped score at the last real token
     """
@@ -125,7 +125,7 @@ def test_compute_rewards() -> None:
 
 
 def test_response_mask() -> None:
-    """The mask of response_mask(responses, stop_token_ids): True up to the first stop token, which is included."""
+    """Test the mask of response_mask(responses, stop_token_ids): True up to the first stop token, which is included."""
     # region solution
     for ids in ((2,), (2, 3), (3, 2), (0,), (1, 4, 2), ()):
         for length in (1, 2, 4, 12):

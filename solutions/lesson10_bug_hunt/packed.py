@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def credit_packed(rewards: Tensor, critic: Tensor, lengths: list[int], discount: float, decay: float) -> Tensor:
-    """How much better each token did than the critic expected, for responses packed into one stream.
+    """Return how much better each token did than the critic expected, for responses packed into one stream.
 
     gap[t] = rewards[t] + discount * critic[t + 1] - critic[t]        critic = 0 past the end of a response
     credit[t] = gap[t] + discount * decay * credit[t + 1]             credit = 0 past the end of a response

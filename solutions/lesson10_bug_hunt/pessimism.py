@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def pessimistic_gain(ratios: Tensor, merits: Tensor, width: float) -> Tensor:
-    """What the policy gains by a change, counted so that no change far from the old policy is worth anything.
+    """Return what the policy gains by a change, counted so that no change far from the old policy is worth anything.
 
     An optimizer calls backward() on minus this number. A token's merit may be positive or negative.
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def read_prompts(words: Tensor, places: Tensor, tokens: Tensor, visible: Tensor) -> Tensor:
-    """One vector for each prompt: the mean over its tokens of word vector times place vector.
+    """Return one vector for each prompt: the mean over its tokens of word vector times place vector.
 
     The first token of a prompt is at place 0. Prompts of a batch end in the same column, so that a policy can go on
     from there; shorter ones begin later.

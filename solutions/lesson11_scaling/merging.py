@@ -18,7 +18,7 @@ Gather = Callable[[Tensor], Tensor]
 
 
 def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -> dict[str, float]:
-    """Statistics of a minibatch from those of its microbatches, of whichever process.
+    """Merge the statistics of a minibatch from those of its microbatches, of whichever process.
 
     Each is a mean over tokens, so it counts by its tokens; `ratio_max` alone is the largest. A part without tokens is
     ignored, whatever its numbers say. Where a part with tokens has NaN in a mean, the merged mean is NaN. (Where its
@@ -47,7 +47,7 @@ def merge_statistics(parts: Sequence[dict[str, float]], tokens: Sequence[int]) -
 
 
 def masked_moments(values: Tensor, mask: Tensor) -> Tensor:
-    """(3,): number of real tokens, their mean, the sum of their squared deviations; zeros where there is no token.
+    """Return (3,): number of real tokens, their mean, the sum of their squared deviations; zeros without a token.
 
     Given. `values` is (B, T), `mask` (B, T) bool; values under a False mask are arbitrary.
     """
@@ -59,7 +59,7 @@ def masked_moments(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def merge_moments(moments: Tensor) -> Tensor:
-    """Moments of all tokens from the moments of each part.
+    """Merge the moments of all tokens from the moments of each part.
 
     mean    = sum(count_i * mean_i) / sum(count_i)
     squares = sum(squares_i + count_i * (mean_i - mean)^2)
@@ -89,7 +89,7 @@ def merge_moments(moments: Tensor) -> Tensor:
 
 
 def global_masked_whiten(values: Tensor, mask: Tensor, gather: Gather, shift_mean: bool = True) -> Tensor:
-    """`masked_whiten` over the real tokens of all processes, of which this one holds only its own.
+    """Whiten over the real tokens of all processes, of which this one holds only its own.
 
     whitened = (values - mean) / sqrt(variance + 1e-8)      (+ mean, if not shift_mean)
 

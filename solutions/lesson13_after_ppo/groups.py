@@ -12,7 +12,7 @@ from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 def group_advantages(scores: Tensor, epsilon: float = 1e-4, divide_by_std: bool = True) -> Tensor:
-    """How much better each response is than the mean of its group: GRPO, or Dr. GRPO with `divide_by_std=False`.
+    """Compare each response with the mean of its group: GRPO, or Dr. GRPO with `divide_by_std=False`.
 
     A = (score - mean) / (std + epsilon)       GRPO
     A = score - mean                           Dr. GRPO

@@ -218,7 +218,7 @@ def test_map_and_readme_say_the_hours_that_the_lessons_add_up_to():
             assert abs(hours - float(said[column + 1])) <= 0.25, f"{lesson}: {hours:.2f} hours, the map says {said[0]}"
             whole[column] += 1.5 * hours * (lesson in course_lessons())
     low, high = (5 * round(hours / 5) for hours in whole)
-    assert f"The whole course: {low} to {high}" in page
+    assert f"The whole course takes {low} to {high} hours" in " ".join(page.split())
     assert f"the whole course {low} to {high}" in (TUTORIAL.parent / "README.md").read_text("utf-8")
 
 

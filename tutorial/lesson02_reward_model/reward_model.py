@@ -39,7 +39,7 @@ class PreferenceBatch(NamedTuple):
     """(N, L) bool."""
 
     def rows(self, index: Tensor) -> PreferenceBatch:
-        """The comparisons with these row numbers, shape (M,) int64."""
+        """Return the comparisons with these row numbers, shape (M,) int64."""
         return PreferenceBatch(*(tensor[index] for tensor in self))
 
 
@@ -66,7 +66,7 @@ class RewardModelConfig:
 
 
 def last_token_index(attention_mask: Tensor) -> Tensor:
-    """Index of the last real token of each row, on whichever side the padding is.
+    """Return the index of the last real token of each row, on whichever side the padding is.
 
     Args:
         attention_mask: (B, L) bool, or integers 0 and 1; padded on the left, on the right or both; gaps are allowed.
@@ -162,7 +162,7 @@ class RewardModel(nn.Module):
 
 
 def pairwise_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | None = None) -> Tensor:
-    """Negative log-likelihood of the comparisons under the Bradley-Terry model, averaged over the pairs.
+    """Return the negative log-likelihood of the comparisons under Bradley-Terry, averaged over the pairs.
 
     The chosen response is preferred with probability sigmoid(d), d the difference of the two scores less the margin.
 
@@ -182,7 +182,7 @@ def pairwise_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | None = None
 
 
 def ranking_loss(scores: Tensor) -> Tensor:
-    """Pairwise loss of a full ranking: the mean over all K (K - 1) / 2 ordered pairs of each prompt.
+    """Return the pairwise loss of a full ranking: the mean over all K (K - 1) / 2 ordered pairs of each prompt.
 
     Args:
         scores: (B, K) scores of K responses to one prompt, the best first, K >= 2.
@@ -203,7 +203,7 @@ def ranking_loss(scores: Tensor) -> Tensor:
 def token_pairwise_loss(
     chosen_scores: Tensor, rejected_scores: Tensor, chosen_ids: Tensor, rejected_ids: Tensor, pad_token_id: int
 ) -> Tensor:
-    """DeepSpeed-Chat's loss: compare the two responses at every position, from the first token that differs.
+    """Compare two responses at every position, from the first token that differs: DeepSpeed-Chat's loss.
 
     For each pair, -log sigmoid(chosen_scores[t] - rejected_scores[t]) is averaged over
     first difference <= t < length of the longer of the two; then over the pairs. Before the first difference
@@ -243,7 +243,7 @@ def token_pairwise_loss(
 
 
 def preference_accuracy(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """Fraction of the comparisons in which the chosen response has the strictly higher score; a tie does not count.
+    """Return the fraction of comparisons whose chosen response has the strictly higher score; a tie does not count.
 
     Args:
         chosen: (B,) scores of the preferred responses, no NaN among them.

@@ -35,7 +35,7 @@ class GAEEnds(NamedTuple):
 
 
 def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> Tensor:
-    """TD error of each step, delta_t: how much the step changed the estimate of what is to come.
+    """Return the TD error of each step, delta_t: how much the step changed the estimate of what is to come.
 
     What came, the reward, and what is expected from the state after the step, discounted; less what was expected
     before it. After the end of an episode nothing is expected.
@@ -58,7 +58,7 @@ def td_errors(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.9
 
 
 def gae_ends(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99) -> GAEEnds:
-    """How much better than expected each step was, estimated in two extreme ways: the ends between which GAE lies.
+    """Estimate in two extreme ways how much better than expected each step was: the ends between which GAE lies.
 
     Both compare what came with what the critic expected before the step.
     lam_0 sees one reward and believes the critic about all that follows.
@@ -83,7 +83,7 @@ def gae_ends(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99
 
 
 def n_step_advantages(rewards: Tensor, values: Tensor, dones: Tensor, n: int, gamma: float = 0.99) -> Tensor:
-    """Advantage estimates from n real rewards and the critic's value after them.
+    """Estimate the advantages from n real rewards and the critic's value after them.
 
     r_t + gamma r_(t+1) + ... + gamma^(n-1) r_(t+n-1) + gamma^n V(s_(t+n)) - V(s_t)
 
@@ -139,7 +139,7 @@ def compute_gae(
 def compute_response_gae(
     rewards: Tensor, values: Tensor, mask: Tensor, gamma: float = 1.0, lam: float = 0.95
 ) -> AdvantagesAndReturns:
-    """GAE over padded responses: the episode is the row's real tokens, and ends after the last of them.
+    """Compute GAE over padded responses: the episode is the row's real tokens, and ends after the last of them.
 
     The step after a real token is the *next real token* of the row; after the last one nothing is expected. So nothing
     of the padding enters, and a False inside a row (a tool's token) costs no factor gamma lam. Call `compute_gae` for

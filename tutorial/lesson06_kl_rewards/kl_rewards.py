@@ -88,7 +88,7 @@ def compute_rewards(
     clip_score: float = 5.0,
     estimator: str = "k1",
 ) -> Tensor:
-    """Reward of each token: the KL penalty on every real token, plus the clipped score on the last one.
+    """Return the reward of each token: the KL penalty on every real token, plus the clipped score on the last one.
 
     Each token pays `kl_coef` for every nat of its KL estimate. The last one receives the score as well, limited to what
     lies between -clip_score and clip_score.
@@ -155,7 +155,7 @@ class FixedKLController:
         self.value = kl_coef
 
     def update(self, current: float, n_steps: int) -> None:
-        """Nothing to do: `current` and `n_steps` are those of `AdaptiveKLController.update`."""
+        """Do nothing: `current` and `n_steps` are those of `AdaptiveKLController.update`."""
 
 
 class AdaptiveKLController:

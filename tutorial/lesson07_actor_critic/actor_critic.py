@@ -36,7 +36,7 @@ class ResponseOutputs(NamedTuple):
 
 
 def response_logits(policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-    """Logits that predict the response tokens, without logits over the vocabulary for the prompt.
+    """Return the logits that predict the response tokens, and compute none over the vocabulary for the prompt.
 
     Given, not an exercise: it is lesson 1's shift, done inside the model. Of the T + 1 last positions the last one
     predicts what would come after the response, and is dropped.
@@ -79,7 +79,7 @@ class ValueModel(nn.Module):
 
     @classmethod
     def from_classifier(cls, classifier: Any) -> ValueModel:
-        """A critic that starts as a copy of a Hugging Face sequence classifier of one label, backbone and head. Given.
+        """Make a critic that starts as a copy of a sequence classifier of one label, backbone and head. Given.
 
         Raises:
             ValueError: its head is not one linear layer.
@@ -128,7 +128,7 @@ class PolicyAndValue(nn.Module):
         self.value_model = value_model
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits and values of the response tokens.
+        """Return the logits and values of the response tokens.
 
         Args:
             input_ids: (B, L) int64, left-padded prompt of length P, then the right-padded response.
@@ -147,7 +147,7 @@ class PolicyAndValue(nn.Module):
         raise NotImplementedError("lesson07: PolicyAndValue.forward")
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone: V(s_t), with gradient, no forward pass of the policy; arguments as in `forward`."""
+        """Return the values (B, T), with gradient and no forward pass of the policy; arguments as in `forward`."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: PolicyAndValue.response_values")
 
@@ -170,7 +170,7 @@ class SharedPolicyAndValue(nn.Module):
         nn.init.zeros_(self.value_head.bias)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
-        """Logits (B, T, V) and values (B, T) from one forward pass of the policy; all else as in `PolicyAndValue`.
+        """Return logits (B, T, V) and values (B, T) from one forward pass; all else as in `PolicyAndValue`.
 
         The logits are the policy's own: some models scale or cap what their head gives. The value head reads the last
         of the hidden states.
@@ -179,7 +179,7 @@ class SharedPolicyAndValue(nn.Module):
         raise NotImplementedError("lesson07: SharedPolicyAndValue.forward")
 
     def response_values(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
-        """Values (B, T) alone, from the backbone, which keeps no hidden states but the last."""
+        """Return the values (B, T) alone, from the backbone, which keeps no hidden states but the last."""
         _check_inputs(input_ids, attention_mask, prompt_length)
         # `peft` calls the whole language model its base model.
         policy: Any = getattr(self.policy, "get_base_model", lambda: self.policy)()
@@ -193,7 +193,7 @@ class SharedPolicyAndValue(nn.Module):
 
 
 def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
-    """A critic that starts as a copy of the reward model, backbone and head: at the last token its value is the score.
+    """Make a critic that starts as a copy of the reward model, so that at the last token its value is the score.
 
     Args:
         reward_model: left as it is, gradients included, and never trained through the critic.
@@ -208,7 +208,7 @@ def critic_from_reward_model(reward_model: RewardModel) -> ValueModel:
 
 
 def freeze(model: Model) -> Model:
-    """Stop training a model, in place: no parameter requires a gradient, dropout is off. Returns the same model.
+    """Stop training a model, in place: no parameter requires a gradient, dropout is off. Return the same model.
 
     Some or all of its parameters may be frozen already, and some or all of its modules in eval mode.
     """
@@ -216,7 +216,7 @@ def freeze(model: Model) -> Model:
 
 
 def make_reference(policy: PreTrainedModel) -> PreTrainedModel:
-    """A frozen copy, new with each call, of the policy as it is now: the SFT model that the KL is measured against.
+    """Make a frozen copy of the policy as it is now: the SFT model that the KL is measured against.
 
     Args:
         policy: left as it is; training it later does not change the copy.
@@ -229,7 +229,7 @@ def make_reference(policy: PreTrainedModel) -> PreTrainedModel:
 
 @contextmanager
 def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
-    """Inside this context a LoRA policy is its own reference, so no second model is held in memory.
+    """Let a LoRA policy be its own reference inside this context, so that no second model is held in memory.
 
     If the policy has an adapter named "reference" (a copy of the SFT adapter it started from), that one is
     switched on; otherwise all adapters are off. A policy that started from an SFT *adapter* needs the first:
@@ -254,14 +254,14 @@ def reference_mode(policy: PeftModel) -> Iterator[PeftModel]:
 
 
 def shared_parameters(first: nn.Module, second: nn.Module) -> list[str]:
-    """Names, in `first`, of the parameters that `second` holds too: empty where two optimizers are safe."""
+    """Name, as in `first`, the parameters that `second` holds too: none if two optimizers are safe."""
     held = {id(parameter) for parameter in second.parameters()}
     return [name for name, parameter in first.named_parameters() if id(parameter) in held]
 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[nn.Module]:
-    """Inside this context the model is in eval mode; afterwards each submodule is in the mode it was in."""
+    """Put a model into eval mode inside this context; afterwards each submodule is in the mode it was in."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:

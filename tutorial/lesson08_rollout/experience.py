@@ -61,7 +61,7 @@ class Experience:
         return self.input_ids[:, self.prompt_length :]
 
     def rows(self, index: Tensor) -> Experience:
-        """The rows with these numbers, (M,) int64, M >= 1, in this order; each has real tokens in prompt and response.
+        """Return the rows with these numbers, (M,) int64, M >= 1, in this order; each has a real prompt and response.
 
         Columns that are padding in all of these rows are removed: the first prompt columns, by `attention_mask`, and
         the response columns after the last True of `mask`. Prompts have no gap; in a response a masked column between
@@ -84,7 +84,7 @@ class ExperienceBuffer:
         self._stored.append(experience)
 
     def minibatches(self, size: int, generator: torch.Generator | None = None) -> Iterator[Experience]:
-        """One epoch: every row exactly once, in random order, each order equally likely.
+        """Yield one epoch: every row exactly once, in random order, each order equally likely.
 
         Until it ends nothing is appended or cleared.
 
@@ -109,7 +109,7 @@ class ExperienceBuffer:
 
 
 def merge_experiences(experiences: list[Experience]) -> Experience:
-    """One experience of all rows: prompts padded on the left to the longest, responses on the right."""
+    """Make one experience of all rows: prompts padded on the left to the longest, responses on the right."""
     prompt_length = max(experience.prompt_length for experience in experiences)
     response_length = max(experience.mask.shape[1] for experience in experiences)
 

@@ -39,7 +39,7 @@ class Generation(NamedTuple):
     def from_lists(
         cls, tokens: Sequence[Sequence[int]], log_probs: Sequence[Sequence[float]] | None, pad_token_id: int
     ) -> Generation:
-        """What an engine answers: a list for each response, without padding. Given.
+        """Make a `Generation` of what an engine answers: a list for each response, without padding. Given.
 
         Args:
             tokens: of each response, the stop token included.
@@ -98,7 +98,7 @@ def sample_token(
 
 
 def cache_name(policy: PreTrainedModel) -> str:
-    """What the policy's forward and its output call the key-value cache. Given.
+    """Name the key-value cache as the policy's forward and its output do. Given.
 
     It's `cache` from transformers 5.24 on, where `past_key_values` still works with a warning until 5.40.
     """
@@ -150,7 +150,7 @@ def generate(
 
 
 def sampling_options(config: RolloutConfig) -> dict[str, Any]:
-    """The keyword arguments of `generate` that the settings of a run decide. Given."""
+    """Return the keyword arguments of `generate` that the settings of a run decide. Given."""
     return {
         "max_new_tokens": config.max_new_tokens,
         "stop_token_ids": config.stop_token_ids,
@@ -160,7 +160,7 @@ def sampling_options(config: RolloutConfig) -> dict[str, Any]:
 
 
 def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generation:
-    """The responses of all parts, row after row, padded on the right to the longest."""
+    """Join the responses of all parts, row after row, padded on the right to the longest."""
     length = max(part.mask.shape[1] for part in parts)
 
     def joined(tensors: Sequence[Tensor], filler: int) -> Tensor:
@@ -171,7 +171,7 @@ def merge_generations(parts: Sequence[Generation], pad_token_id: int) -> Generat
 
 
 def checked_sampler(sampler: Callable[..., Generation], config: RolloutConfig) -> Callable[..., Generation]:
-    """A sampler that is called as `generate` is, with the policy in eval mode, and whose answer is checked. Given.
+    """Wrap a sampler: it is called as `generate` is, with the policy in eval mode, and its answer is checked. Given.
 
     Args:
         sampler: a user's function.
@@ -195,7 +195,7 @@ def checked_sampler(sampler: Callable[..., Generation], config: RolloutConfig) -
 def checked_generation(
     answer: Generation, count: int, config: RolloutConfig | None = None, known: int | None = None
 ) -> Generation:
-    """The answer of another sampler, checked to be of the form of `generate`'s; its log-probs are 0 where masked.
+    """Check that another sampler's answer has the form of `generate`'s; its log-probs become 0 where masked.
 
     Args:
         answer: what it returned.

@@ -101,7 +101,7 @@ def evaluate_responses(
 def recompute_log_probs(
     policy: nn.Module, input_ids: Tensor, attention_mask: Tensor, generation: Generation, temperature: float
 ) -> Generation:
-    """The same responses with the policy's own log-probs, from one pass over prompt and response. Given."""
+    """Give the same responses the policy's own log-probs, from one pass over prompt and response. Given."""
     sequences = torch.cat([input_ids, generation.responses], dim=1)
     visible = torch.cat([attention_mask, generation.mask], dim=1)
     with evaluation_mode(policy):
@@ -111,7 +111,7 @@ def recompute_log_probs(
 
 
 def rollout_metrics(experience: Experience, config: PPOConfig) -> dict[str, float]:
-    """Metrics of a rollout, before anything is learned from it. Given.
+    """Compute the metrics of a rollout, before anything is learned from it. Given.
 
     `kl` is the k1 estimate, summed over each response. `explained_variance` is the share of the variance of what really
     came that the critic's values predict. (The returns of GAE are no measure of a critic: with lam < 1 they are made of

@@ -185,7 +185,7 @@ class PPOTrainer:
         raise NotImplementedError("lesson09: PPOTrainer.compute_rewards")
 
     def compute_loss(self, batch: Experience) -> tuple[Tensor, dict[str, float]]:
-        """The loss of PPO on a batch of experience, and its statistics.
+        """Compute the loss of PPO on a batch of experience, and its statistics.
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
 
@@ -218,7 +218,7 @@ class PPOTrainer:
         raise NotImplementedError("lesson09: PPOTrainer.optimizer_step")
 
     def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
-        """One update: rollout on a batch of prompts, then epochs x minibatches of optimizer steps.
+        """Make one update: a rollout on a batch of prompts, then epochs x minibatches of optimizer steps.
 
         1. `generate_responses`, then `compute_rewards` of them
         2. make advantages and returns of the rewards and values with lesson 4's `compute_response_gae`. With

@@ -20,7 +20,7 @@ too large."""
 
 
 def diagnose(log: dict[str, list[float]]) -> str:
-    """The fault of a run.
+    """Name the fault of a run.
 
     Args:
         log: one number for each update, under the names first_ratio (mean probability ratio in the first minibatch),

@@ -9,7 +9,7 @@ from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int | None = None) -> list[list[Tensor]]:
-    """Which rows of a minibatch each process computes, microbatch by microbatch; the same plan in every process.
+    """Plan which rows of a minibatch each process computes, microbatch by microbatch: the same plan in every process.
 
     Sort the rows by length, longest first (equal lengths in their old order), and assign them round-robin: the i-th
     goes to process i % n_processes. So row counts differ by at most one, and with equally many rows the tokens
@@ -40,7 +40,7 @@ def plan_microbatches(lengths: Tensor, n_processes: int, micro_batch_size: int |
 
 
 def gradient_weight(tokens: int, total_tokens: int, n_processes: int = 1) -> float:
-    """What a microbatch's mean loss is multiplied by before its backward.
+    """Return the factor by which a microbatch's mean loss is multiplied before its backward pass.
 
     gradient of the whole = sum over all microbatches of its share of the tokens times the gradient of its mean
 

@@ -82,7 +82,7 @@ class DistributedPPOTrainer(PPOTrainer):
 
     @contextmanager
     def whole_model(self) -> Iterator[PolicyAndValue | SharedPolicyAndValue]:
-        """Actor and critic without wrapper, and with all their weights in this process; every process must enter.
+        """Give actor and critic without wrapper, with all their weights in this process; every process must enter.
 
         FSDP splits the weights and gathers those of a block for each of its forward passes. A rollout cannot do
         that: processes make different numbers of passes, and would wait for each other. Here all weights are
@@ -104,7 +104,7 @@ class DistributedPPOTrainer(PPOTrainer):
                 module.reshard()
 
     def whole_policy(self) -> PreTrainedModel:
-        """The policy to save, with all its weights, in the first process; every process must call it.
+        """Return the policy to save, with all its weights, in the first process; every process must call it.
 
         Under FSDP it's a copy on the CPU, since a split policy can't be saved. The copies of the other processes hold
         no weights.
@@ -119,8 +119,8 @@ class DistributedPPOTrainer(PPOTrainer):
         return whole
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
-        """As `PPOTrainer.generate_responses`: each process samples for its share of the prompts, from random numbers of
-        its own, and gets the responses of all.
+        """Sample for this process's share of the prompts, from random numbers of its own, and return the responses of
+        all, as `PPOTrainer.generate_responses` does.
 
         Raises:
             ValueError: as there, or there are fewer prompts than processes.
@@ -137,7 +137,7 @@ class DistributedPPOTrainer(PPOTrainer):
         return Generation(*(tensor.to(self.accelerator.device) for tensor in merged))
 
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
-        """As `PPOTrainer.compute_rewards`: each process evaluates its share of the rows and gets the experience of all.
+        """Evaluate this process's share of the rows, and return the experience of all, as `PPOTrainer.compute_rewards`.
 
         Rewards are whitened with the tokens of all processes (`global_masked_whiten`).
         """
@@ -157,12 +157,12 @@ class DistributedPPOTrainer(PPOTrainer):
         return _moved(everywhere, self.accelerator.device)
 
     def training_step(self, batch: Sequence[Prompt]) -> dict[str, float]:
-        """As `PPOTrainer.training_step`: every process is given all prompts, and returns the metrics of all."""
+        """Make one update as `PPOTrainer.training_step` does; each process gets all prompts and returns all metrics."""
         with self.processes.connected():
             return super().training_step(batch)
 
     def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
-        """One optimizer step on a minibatch that every process holds and of which each computes its share.
+        """Make one optimizer step on a minibatch that every process holds and of which each computes its share.
 
         1. take this process's microbatches of the plan; for an empty one compute row 0, at weight 0
         2. add up gradients, each microbatch's mean loss times its `gradient_weight`; processes exchange gradients
@@ -180,7 +180,7 @@ class DistributedPPOTrainer(PPOTrainer):
         raise NotImplementedError("lesson11: DistributedPPOTrainer.optimizer_step")
 
     def save_checkpoint(self, directory: str | Path) -> None:
-        """As `PPOTrainer.save_checkpoint`; every process must call it, the first one writes the whole file.
+        """Save as `PPOTrainer.save_checkpoint` does; every process must call it, and the first writes the file.
 
         What FSDP splits is gathered, so any number of processes can go on with the file, with or without FSDP. ZeRO's
         optimizer goes on in the same number of processes only.
@@ -204,7 +204,7 @@ class DistributedPPOTrainer(PPOTrainer):
                 os.replace(unfinished, file)
 
     def load_checkpoint(self, directory: str | Path) -> None:
-        """As `PPOTrainer.load_checkpoint`; every process must call it, and see the directory.
+        """Load as `PPOTrainer.load_checkpoint` does; every process must call it, and see the directory.
 
         Raises:
             ValueError: as there, or DeepSpeed has written the checkpoint in another number of processes.

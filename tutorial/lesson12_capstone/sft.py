@@ -59,7 +59,7 @@ def encode_demonstrations(tokenizer: Any, prompts: Sequence[str], responses: Seq
 
 
 def sft_loss(logits: Tensor, input_ids: Tensor, loss_mask: Tensor) -> Tensor:
-    """Mean negative log-likelihood of the tokens to learn, each predicted by the logits one position before it.
+    """Return the mean negative log-likelihood of the tokens to learn, each predicted one position before it.
 
     Args:
         logits: (B, L, V) float32 or float64, of the model run over `input_ids`. Those that predict nothing to learn

@@ -57,7 +57,7 @@ def train_policy(
     on_update: Callable[[PPOTrainer], None] | None = None,
     resume_from: Path | None = None,
 ) -> PPOResult:
-    """Stage 3: PPO from the SFT model, with a critic that starts as the reward model and the SFT model as reference.
+    """Run stage 3: PPO from the SFT model, which is also the reference, with a critic that starts as the reward model.
 
     Args:
         sft: the SFT policy, left as it is, its mode too: a copy is trained, a frozen copy is the reference; gradients

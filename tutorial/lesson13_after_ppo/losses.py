@@ -22,7 +22,7 @@ def clipped_token_losses(
     clip_low: float = 0.2,
     clip_high: float = 0.28,
 ) -> Tensor:
-    """PPO's clipped loss of each token, with two bounds: `clip_high` above `clip_low` leaves rare tokens room to grow.
+    """Return PPO's clipped loss of each token, with two bounds: a higher `clip_high` leaves rare tokens room to grow.
 
     ratio = probability of the token now / its probability when it was sampled
     loss  = -min(ratio A, clip(ratio, 1 - clip_low, 1 + clip_high) A)
@@ -96,7 +96,7 @@ def cispo_token_losses(
 def reduce_losses(
     losses: Tensor, mask: Tensor, denominator: str = "tokens", total: float | None = None, constant: float | None = None
 ) -> Tensor:
-    """One number from the token losses: what the sum is divided by decides whose tokens count more.
+    """Reduce token losses to one number: what their sum is divided by decides whose tokens count more.
 
     "tokens":     sum of all losses / number of real tokens                         DAPO
     "responses":  mean over the responses of (sum of its losses / its real tokens)  GRPO
@@ -128,7 +128,7 @@ def reduce_losses(
 
 
 def sequence_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor, per_token: bool = True) -> Tensor:
-    """One ratio for a whole response: its probability now over its probability when it was sampled.
+    """Return one ratio for a whole response: its probability now over its probability when it was sampled.
 
     ratio = exp(mean over its real tokens of (log_probs - old_log_probs))   GSPO: the length-th root of the one below
     ratio = exp(sum over its real tokens of (log_probs - old_log_probs))    with `per_token=False`
@@ -153,7 +153,7 @@ def sequence_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor, per_t
 
 
 def kl_token_losses(log_probs: Tensor, old_log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """A KL penalty for the loss: of each token, given its prefix, the *gradient* is that of KL(policy || reference).
+    """Penalize the KL in the loss: each token, given its prefix, has the *gradient* of KL(policy || reference).
 
     k3   = reference / policy - 1 - log(reference / policy)     probabilities of the token
     loss = ratio * k3,    ratio = probability of the token now / when it was sampled
@@ -187,7 +187,7 @@ def kl_token_losses(log_probs: Tensor, old_log_probs: Tensor, ref_log_probs: Ten
 def truncated_importance_weights(
     log_probs: Tensor, sampler_log_probs: Tensor, mask: Tensor, cap: float = 2.0
 ) -> Tensor:
-    """Weights for tokens that another program sampled: an engine whose probabilities differ from the trainer's.
+    """Weigh tokens that another program sampled: an engine whose probabilities differ from the trainer's.
 
     weight = min(probability by the trainer / probability by the sampler, cap)
 

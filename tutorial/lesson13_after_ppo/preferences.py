@@ -15,7 +15,7 @@ from ppo_by_hand.core.shapes import check_number, check_shapes
 
 
 def dpo_loss(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, beta: float = 0.1) -> Tensor:
-    """Direct preference optimization: make the chosen response more likely than the rejected one, from the reference.
+    """Make the chosen response more likely than the rejected one, compared with the reference (DPO).
 
     The mean over the pairs of lesson 2's Bradley-Terry loss, with the score beta log(policy / reference) of a response:
     the reward of which the policy is the optimum under a KL penalty of coefficient beta.
@@ -45,7 +45,7 @@ def dpo_loss(chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected:
 
 
 def expected_best_of_n(scores: Tensor, n: int) -> Tensor:
-    """The mean score of the best of n responses, from N >= n that were sampled: every choice of n of them counts.
+    """Return the mean score of the best of n responses, over every choice of n from the N >= n that were sampled.
 
     Sort the scores upwards. The i-th of them (i = 1 ... N) is the best of C(i - 1, n - 1) of the C(N, n) choices:
     answer = sum over i of score_i * C(i - 1, n - 1) / C(N, n)
@@ -72,7 +72,7 @@ def expected_best_of_n(scores: Tensor, n: int) -> Tensor:
 
 
 def best_of_n_kl(probabilities: Tensor, n: int) -> float:
-    """KL from the policy to "sample n responses, keep the best", exact, for a policy with finitely many responses.
+    """Return the exact KL of "sample n responses, keep the best" from a policy with finitely many responses.
 
     The best of n is response i with probability  q_i = (p_1 + ... + p_i)^n - (p_1 + ... + p_{i-1})^n,
     where the responses are ordered from the worst to the best; the answer is sum of q_i log(q_i / p_i).
