@@ -12,6 +12,10 @@ from tutorial.lesson08_rollout import evaluate_responses
 T, F = True, False
 
 
+SEEN = scenario("seen_by_score", of=evaluate_responses)
+AS_BEFORE = {"modes as before": True, "mode of the reference as before": True, "attributes as before": True}
+
+
 def evaluated(**changed: object) -> object:
     return scenario("evaluated", of=evaluate_responses)(**{**CASE, **changed})
 
@@ -90,18 +94,20 @@ def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
     assert_equal(answer["scores"], [4.0, -2.0])
 
 
-def test_evaluate_responses_where_gamma_and_lam_differ():
-    # delta 1.5 and 0.5; 0.5 + 0.5 * 0.8 * 1.5 = 1.1
-    assert_equal(evaluated(lam=0.8)["advantages"], [[1.1, 1.5, 0.0], [-5.0, 0.0, 0.0]])
-    # delta 1.5 and 0.5 + 0.8 * 2 - 1 = 1.1; 1.1 + 0.8 * 0.5 * 1.5 = 1.7
-    assert_equal(evaluated(gamma=0.8)["advantages"], [[1.7, 1.5, 0.0], [-5.0, 0.0, 0.0]])
-
-
-def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
-    # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5 = 2.925
-    plain = {name: value for name, value in CASE.items() if name not in ("gamma", "lam")}
-    answer = scenario("evaluated", of=evaluate_responses)(**plain)
-    assert_equal(answer["advantages"], [[2.925, 1.5, 0.0], [-5.0, 0.0, 0.0]])
+@named(
+    "discounts, first",
+    {
+        # delta 1.5 and 0.5; 0.5 + 0.5 * 0.8 * 1.5
+        "lam-is-larger": ({"lam": 0.8}, 1.1),
+        # delta 1.5 and 0.5 + 0.8 * 2 - 1 = 1.1; 1.1 + 0.8 * 0.5 * 1.5
+        "gamma-is-larger": ({"gamma": 0.8}, 1.7),
+        # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5
+        "the-defaults-are-gamma-1-and-lam-095": ({"gamma": 1.0, "lam": 0.95}, 2.925),
+    },
+)
+@pytest.mark.points(2)
+def test_evaluate_responses_discounts(discounts, first):
+    assert_equal(evaluated(**discounts)["advantages"], [[first, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 @named(
@@ -113,31 +119,19 @@ def test_evaluate_responses_defaults_are_gamma_1_and_lam_095():
     },
 )
 def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mask, pad):
-    answer = scenario("seen_by_score", of=evaluate_responses)(
+    answer = SEEN(
         input_ids=[[pad, 2], [3, 4]], attention_mask=[[F, T], [T, T]], responses=responses, mask=mask, pad_token_id=pad
     )
     text = torch.tensor([[pad, 2, *responses[0]], [3, 4, *responses[1]]])
     visible = torch.tensor([[F, T, *mask[0]], [T, T, *mask[1]]])
-    assert_equal(
-        answer,
-        {
-            "times asked": 1,
-            "input_ids": text,
-            "attention_mask": visible,
-            "prompt_length": 2,
-            "modes as before": True,
-            "all in train mode": False,
-            "mode of the reference as before": True,
-            "attributes as before": True,
-            "can be used for training": True,
-        },
-    )
+    seen = {"times asked": 1, "input_ids": text, "attention_mask": visible, "prompt_length": 2}
+    assert_equal(answer, **seen, **AS_BEFORE, **{"can be used for training": True})
 
 
-@named("training", {"mixed": [True, True, False, True], "mostly-eval": [False, False, True, False]})
-def test_evaluate_responses_restores_the_modes_after_an_error(training):
-    answer = scenario("modes_after_an_error", of=evaluate_responses)(who="critic", training=training)
-    assert_equal(answer, training)
+@pytest.mark.parametrize("broken", ["critic", "reference", "score"])
+def test_evaluate_responses_restores_the_modes_after_an_error(broken):
+    text = {"input_ids": [[2], [3]], "attention_mask": [[T], [T]], "responses": [[2], [3]], "mask": [[T], [T]]}
+    assert_equal(SEEN(**text, broken=broken), **AS_BEFORE)
 
 
 def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():

@@ -91,27 +91,23 @@ def _weights(draw: torch.Generator, *rows: list[float]) -> Tensor:
     return torch.stack(mixed).log()
 
 
-SIXTEEN_BITS = torch.bfloat16, torch.float16
 PLAIN = [[5.0, 3.0, 2.0, 0.0], [1.0, 2.0, 3.0, 4.0]]
 WIDE = [[6.0, 4.0, 2.0, 1.0, 1.0], [12.0, 8.0, 3.0, 2.0, 1.0]]
 SAMPLING: list[tuple[list[list[float]], dict[str, float]]] = [
     (PLAIN, {}),
+    (PLAIN, {"top_k": 9}),
     (WIDE, {"top_k": 2}),
     (WIDE, {"top_p": 0.7}),
-    ([[4.0, 2.0, 2.0, 2.0]], {"top_k": 2}),
-    (PLAIN, {"top_k": 9}),
-    ([[2.0, 1.0, 1.0]], {"top_p": 0.5}),
     (WIDE, {"top_p": 0.01}),
+    ([[4.0, 2.0, 2.0, 2.0]], {"top_k": 2}),
+    ([[3.0, 3.0, 2.0]], {"top_k": 1}),
+    ([[3.0, 2.0 + 1e-6, 2.0]], {"top_k": 2}),
+    ([[2.0, 1.0, 1.0]], {"top_p": 0.5}),
+    ([[6.0, 4.0, 2.0]], {"top_p": 0.5001}),
     ([[36.0, 9.0, 1.0]], {"temperature": 2.0}),
     ([[6.0**0.5, 3.0**0.5, 1.0]], {"temperature": 0.5}),
     ([[25.0, 9.0, 4.0, 1.0]], {"temperature": 2.0, "top_p": 0.8}),
     ([[4.0, 3.0, 2.0, 1.0]], {"top_k": 3, "top_p": 0.42}),
-    ([[3.0, 3.0, 2.0]], {"top_k": 1}),
-    ([[6.0**1e-7, 3.0**1e-7, 1.0]], {"temperature": 1e-7}),
-    ([[3.0, 2.0, 0.0, 0.0]], {"top_k": 3}),
-    ([[3.0, 3.0, 2.0]], {"top_k": 2}),
-    ([[3.0, 2.0 + 1e-6, 2.0]], {"top_k": 2}),
-    ([[6.0, 4.0, 2.0]], {"top_p": 0.5001}),
 ]
 
 
@@ -119,17 +115,11 @@ def _sampling(draw: torch.Generator) -> list[Call]:
     agreement = scenario("agreement", of=sample_token)
     return [
         *(example(SHARES, logits=_weights(draw, *rows), seed=_number(draw), **given) for rows, given in SAMPLING),
-        example(SHARES, logits=1e4 * _weights(draw, [5.0, 3.0, 2.0]), seed=0, temperature=1e4),
         example(agreement, logits=_weights(draw, [1.0, 2.0, 3.0, 4.0]), seed=_number(draw)),
         example(sample_token, normal_from(draw, 5, 7), 0.7, 1),
         example(sample_token, normal_from(draw, 3, 3).float(), top_p=0.01),
-        *(example(sample_token, one_hot(draw, 2).log().to(dtype), 0.7, 3, 0.9) for dtype in SIXTEEN_BITS),
+        example(sample_token, torch.eye(7)[torch.randint(7, (3,), generator=draw)].log().bfloat16(), 0.7, 3, 0.9),
     ]
-
-
-def one_hot(draw: torch.Generator, rows: int) -> Tensor:
-    """Weights of 2,103 tokens: 0 but for one of an odd number above 2,048, which 16 bits do not hold."""
-    return torch.eye(2_103)[2_049 + 2 * torch.randint(27, (rows,), generator=draw)]
 
 
 def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...] = ()) -> Tensor:
@@ -139,19 +129,6 @@ def _script(draw: torch.Generator, rows: int, steps: int, stops: tuple[int, ...]
         script[0, 1, stops[-1]] = 9
         script[-1, :, stops] = -9
     return script
-
-
-def _beyond_16_bits(draw: torch.Generator) -> Call:
-    """A policy that writes tokens of odd numbers above 2,048, and could not write the padding. The first row ends at
-    step 1."""
-    script = normal_from(draw, 2, 4, 2_103)
-    written = 2_055 + 2 * torch.randint(24, (2, 4), generator=draw)
-    written[0, 1] = 2_053
-    script.scatter_(2, written[:, :, None], 9.0)[:, :, 2_051] = -math.inf
-    ends = {"stop_token_ids": (2_053,), "pad_token_id": 2_051, "max_new_tokens": 4}
-    prompts = torch.randint(2_103, (2, 3), generator=draw)
-    scripted = scenario("scripted", of=generate)
-    return example(scripted, script=script, input_ids=prompts, seed=0, top_k=1, temperature=0.7, **ends)
 
 
 def _prompts(draw: torch.Generator, lengths: list[int]) -> dict[str, Tensor]:
@@ -178,7 +155,7 @@ def _scripted(draw: torch.Generator) -> list[Call]:
         script = _script(draw, rows, steps, stops)
         scripted = scenario("scripted", of=generate)
         found.append(example(scripted, script=script, input_ids=prompts, seed=1, top_k=1, **options))
-    return [*found, _beyond_16_bits(draw)]
+    return found
 
 
 def _written_by_models(draw: torch.Generator) -> list[Call]:
@@ -202,21 +179,20 @@ def _sampled(draw: torch.Generator) -> list[Call]:
         example(shares, table=tempered, prompt=2, max_new_tokens=1, seed=0, temperature=1e-7),
         example(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_k=2),
         example(shares, table=cut, prompt=1, max_new_tokens=1, seed=_number(draw), top_p=0.8),
-        example(scenario("generate_agreement", of=generate), table=UNEVEN, seed=_number(draw)),
-        example(scenario("generate_agreement_without_generator", of=generate), table=UNEVEN),
+        *(
+            example(scenario("generate_agreement", of=generate), table=UNEVEN, seed=seed)
+            for seed in (_number(draw), None)
+        ),
     ]
 
 
 def _watched(draw: torch.Generator) -> list[Call]:
-    fed, mode = scenario("fed_to_policy", of=generate), scenario("mode_after", of=generate)
     ids, mask = torch.randint(5, (2, 3), generator=draw), torch.tensor([[False, True, True], [True, True, True]])
-    asked = {"script": _script(draw, 2, 4), "input_ids": ids, "max_new_tokens": 4}
+    asked = {"script": _script(draw, 2, 4), "input_ids": ids, "attention_mask": mask, "max_new_tokens": 4}
     asked |= {"stop_token_ids": (99,), "pad_token_id": 0, "top_k": 1}
-    return [
-        example(fed, **asked, attention_mask=mask),
-        example(mode, **asked, training=[True, True, True, False]),
-        example(mode, **asked, training=[False, False, False, False]),
-    ]
+    fed = scenario("fed_to_policy", of=generate)
+    modes = [True, True, True, False], [False, True, True, True], [False] * 4
+    return [example(fed, **asked, training=training) for training in modes]
 
 
 NUMBERS = ("log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns", "sampler_log_probs")
@@ -243,43 +219,35 @@ def experience(draw: torch.Generator, prompts: list[int], responses: list[int], 
 def _rows(draw: torch.Generator) -> list[Call]:
     picked = scenario("picked", of=Experience.rows)
     stored = experience(draw, [1, 4, 2, 3], [3, 1, 5, 2])
-    small = experience(draw, [2, 2, 2], [2, 2, 1])
     zeros = experience(draw, [3, 2], [2, 3])
     zeros["input_ids"] = torch.zeros_like(zeros["input_ids"])
     gap = experience(draw, [2, 3], [4, 5])
     gap["mask"] = gap["mask"] & (torch.arange(5) != 1)
-    # Cut to columns of odd numbers above 2,048, which 16 bits do not hold; what stands on the padding is arbitrary.
-    long = experience(draw, [2_106, 3], [2_107, 2_101])
-    wide = {name: tensor.to(torch.bfloat16) for name, tensor in long.items() if tensor.is_floating_point()}
-    long |= {name: tensor.masked_fill(~long["mask"], math.nan) for name, tensor in wide.items() if name != "scores"}
-    long["input_ids"] = long["input_ids"].masked_fill(~long["attention_mask"], 7)
+    unseen = experience(draw, [4, 2], [1, 3])  # what stands on the padding is arbitrary
+    unseen |= {name: unseen[name].bfloat16().masked_fill(~unseen["mask"], math.nan) for name in NUMBERS}
+    unseen["input_ids"] = unseen["input_ids"].masked_fill(~unseen["attention_mask"], 7)
     return [
-        *(example(picked, tensors=stored, index=index) for index in ([3, 0], [2, 0, 3, 1], [2], [1], [2, 0, 2])),
-        example(picked, tensors=small, index=[2, 1]),
-        example(picked, tensors=stored, index=[1, 3, 1, 3, 1, 3, 1]),
+        *(example(picked, tensors=stored, index=index) for index in ([3, 0], [2, 0, 3, 1], [2], [1], [1, 3, 1, 3, 1])),
+        example(picked, tensors=experience(draw, [2, 2, 2], [2, 2, 1]), index=[2, 1]),
         example(picked, tensors=zeros, index=[0]),
         example(picked, tensors=experience(draw, [1, 1], [1, 1]), index=[1, 0]),
         example(picked, tensors=experience(draw, [2], [3]), index=[0]),
         example(picked, tensors=gap, index=[0]),
-        *(example(picked, tensors=long, index=index) for index in ([0], [1])),
+        example(picked, tensors=unseen, index=[1]),
     ]
 
 
 def _minibatches(draw: torch.Generator) -> list[Call]:
     order = scenario("order_agreement", of=ExperienceBuffer.minibatches)
-    after = scenario("yielded_after_more", of=ExperienceBuffer.minibatches)
-    first, second = experience(draw, [2, 1], [3, 1]), experience(draw, [1, 3, 2], [2, 4, 1], first=2)
+    two = experience(draw, [2, 1], [3, 1]), experience(draw, [1, 3, 2], [2, 4, 1], first=2)
     found = [
-        example(YIELDED, batches=(first, second), size=size, seed=_number(draw), epochs=epochs)
-        for size, epochs in ((2, 1), (1, 1), (5, 2), (3, 1), (7, 1))
+        example(YIELDED, batches=two, size=size, seed=_number(draw), epochs=epochs, forget=forget)
+        for size, epochs, forget in ((2, 1, False), (1, 1, True), (5, 2, False), (3, 1, False), (7, 1, True))
     ]
-    found.append(example(YIELDED, batches=(second, first), size=2, seed=_number(draw), epochs=2))
+    found.append(example(YIELDED, batches=two[::-1], size=2, seed=_number(draw), epochs=2))
     many = experience(draw, [2] * 1_500, [3] * 1_500)
     many |= {name: many[name].bfloat16() for name in NUMBERS}
-    found += [example(order, batches=(many,), size=size, seed=_number(draw)) for size in (200, 2_000)]
-    for forget in (False, True):
-        found.append(example(after, first=first, second=second, forget=forget, seed=_number(draw)))
-    return found
+    return found + [example(order, tensors=many, size=size, seed=_number(draw)) for size in (200, 2_000)]
 
 
 def _responses(draw: torch.Generator, lengths: list[int], vocabulary: int, least: int = 3) -> dict[str, Tensor]:
@@ -339,50 +307,21 @@ def _evaluating_by_models(draw: torch.Generator) -> list[Call]:
 
 def _evaluating_in_special_cases(draw: torch.Generator) -> list[Call]:
     seen = scenario("seen_by_score", of=evaluate_responses)
-    broken = scenario("modes_after_an_error", of=evaluate_responses)
     own_base = scenario("evaluated_by_its_own_base", of=evaluate_responses)
-    prompts = {
-        "input_ids": torch.randint(2, 6, (2, 2), generator=draw),
-        "attention_mask": [[False, True], [True, True]],
-    }
     text, many = _responses(draw, [3, 1], 6), torch.arange(40).reshape(20, 2) % 4
+    shown = {"input_ids": torch.randint(2, 6, (2, 2), generator=draw), "attention_mask": _left_padded([1, 2])}
+    shown |= {"responses": text["responses"] * (torch.arange(3) != 1), "mask": text["mask"]}
     two = {"input_ids": torch.randint(4, (2, 2), generator=draw), "responses": torch.randint(4, (2, 3), generator=draw)}
     tables = {"table": normal_from(draw, 4, 4), "base": normal_from(draw, 4, 4)}
-    one = {
-        "input_ids": [[2, 3]],
-        "attention_mask": [[True, True]],
-        "scores": [250.5],
-        "kl_coef": 0.3,
-        "whiten_rewards": True,
-    }
-    one |= {"reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
+    one = {"input_ids": [[2, 3]], "attention_mask": [[True, True]], "scores": [250.5], "whiten_rewards": True}
+    one |= {"kl_coef": 0.3, "reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
-        example(seen, **prompts, responses=text["responses"] * (torch.arange(3) != 1), mask=text["mask"]),
+        *(example(seen, **shown, broken=broken) for broken in (None, "critic", "reference", "score")),
         example(seen, input_ids=many + 2, attention_mask=many > -1, responses=many + 1, mask=many > -1),
-        *(example(broken, who=who, training=[True, False, True, False]) for who in ("critic", "reference", "score")),
         example(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
         example(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
-        _evaluating_in_16_bits(draw),
         *(
             example(own_base, **two, **tables, **settings)
             for settings in ({}, UNUSUAL | {"whiten_rewards": True}, {"by_name": True})
         ),
     ]
-
-
-def _evaluating_in_16_bits(draw: torch.Generator) -> Call:
-    """A long text, a reward model in 16 bits, and a critic in 64."""
-    columns, text = 2_100, _responses(draw, [4, 2], 6)
-    text["log_probs"] = text["log_probs"].float()
-    return example(
-        EVALUATED,
-        input_ids=2_051 + 2 * torch.randint(26, (2, columns), generator=draw),
-        attention_mask=_left_padded([3, columns]),
-        **text,
-        scores=torch.tensor([2.5, -7.0], dtype=torch.bfloat16),
-        reference=normal_from(draw, 2_103, 6).float(),
-        places=normal_from(draw, columns + 4, 6).float(),
-        worth=normal_from(draw, 2_103),
-        kl_coef=0.3,
-        temperature=0.7,
-    )

@@ -21,8 +21,8 @@ class Table(TablePolicy):
     In train mode the logits are reversed, as dropout would make them wrong.
     """
 
-    def __init__(self, table: Tensor, places: Tensor | None = None) -> None:
-        super().__init__(table, places)
+    def __init__(self, table: Tensor) -> None:
+        super().__init__(table)
         self.inner = nn.Sequential(nn.Identity(), nn.Dropout(0.5))
         self.calls: list[SimpleNamespace] = []
 
@@ -120,14 +120,6 @@ def tiny_actor_critic(lesson: Any, seed: int, shared: bool) -> nn.Module:
 def _lesson07(lesson: Any) -> Any:
     """Lesson 7 from the same tree as this lesson."""
     return importlib.import_module(f"{lesson.__name__.rpartition('.')[0]}.lesson07_actor_critic")
-
-
-def set_modes(model: Any, training: Tensor) -> list[nn.Module]:
-    """Policy, its dropout, critic and its dropout, each in the mode that `training` says."""
-    modules = [model.policy, model.policy.inner[1], model.value_model, model.value_model.inner]
-    for module, mode in zip(modules, training.tolist(), strict=True):
-        module.training = mode
-    return modules
 
 
 def modes_of(modules: Any) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from testcases.harness.doubles.backbones import TinyLM
 
 from .scenarios_experience import plain
-from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, set_modes, tiny_actor_critic
+from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, tiny_actor_critic
 
 
 def _config(lesson: Any, options: dict[str, Any]) -> Any:
@@ -27,53 +27,58 @@ def _evaluate(
     return lesson.evaluate_responses(model, reference, score, *prompts, written, _config(lesson, given), kl_coef)
 
 
-def _two_tokens() -> dict[str, Tensor]:
-    """Two prompts of one token, and responses of one token."""
-    ids = torch.tensor([[2], [3]])
-    zeros = torch.zeros(2, 1, dtype=torch.float64)
-    prompts = {"input_ids": ids, "attention_mask": ids > -1}
-    return {**prompts, "responses": ids, "log_probs": zeros, "mask": ids > -1}
-
-
 def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
-    """Evaluate responses: `reference` is the table of the reference's logits by last token, with `places` more by its
-    position, `worth` that of values. Before that, the same rows in reverse order."""
+    """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values.
+    Before that, the same rows in reverse order."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
     model.training = False  # as a whole; what is inside is in train mode
-    frozen = Table(reference, given.pop("places", None)).eval()
+    frozen = Table(reference).eval()
     rows = ("input_ids", "attention_mask", "responses", "log_probs", "mask")
     before = {name: value.flip(0) if name in rows else value for name, value in given.items()}
     _evaluate(lesson, model, frozen, lambda *text, **named: scores.flip(0), kl_coef, **before)
     return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
 
-def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any]:
-    """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards."""
+def seen_by_score(lesson: Any, responses: Tensor, broken: str | None = None, **given: Any) -> dict[str, Any]:
+    """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards.
+
+    `broken`: the "critic", the "reference" or the "score", which raises an error.
+    """
     asked = []
+
+    def break_down(*given: Any, **named: Any) -> Tensor:
+        raise ArithmeticError("broken on purpose")
 
     def score(input_ids: Any, attention_mask: Any, prompt_length: Any) -> Tensor:
         asked.append((input_ids, attention_mask, prompt_length))
-        return torch.zeros(len(responses))
+        return break_down() if broken == "score" else torch.zeros(len(responses))
 
     table = torch.zeros(6, 6)
-    model = actor_critic(lesson, Table(table), Critic(table[0])).train()
-    model.value_model.inner.eval()
-    reference = Table(table).train()
+    parts = {"critic": Critic(table[0]), "reference": Table(table)}
+    if broken in parts:
+        parts[broken].forward = break_down
+    reference = parts["reference"].train()
+    model = actor_critic(lesson, Table(table), parts["critic"]).train()
+    for module in (model.policy.inner, model.value_model):  # each module has a mode of its own
+        module.training = False
     before, reference_before = modes_of(model.modules()), modes_of(reference.modules())
-    names = _attributes(model, reference)
+    names, shown = _attributes(model, reference), {}
     zeros = torch.zeros(responses.shape)
-    found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
-    after = modes_of(model.modules())
+    try:
+        found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
+        shown = dict(zip(("input_ids", "attention_mask", "prompt_length"), asked[-1] if asked else (), strict=False))
+        shown |= {"times asked": len(asked)}
+        shown |= {"can be used for training": not any(tensor.is_inference() for tensor in plain(found).values())}
+    except ArithmeticError:
+        if not broken:
+            raise
     return {
-        "times asked": len(asked),
-        **dict(zip(("input_ids", "attention_mask", "prompt_length"), asked[-1] if asked else (), strict=False)),
-        "modes as before": torch.equal(before, after),
-        "all in train mode": bool(after.all()),
+        **shown,
+        "modes as before": torch.equal(before, modes_of(model.modules())),
         "mode of the reference as before": torch.equal(reference_before, modes_of(reference.modules())),
         "attributes as before": _attributes(model, reference) == names,
-        "can be used for training": _can_be_used_for_training(found),
     }
 
 
@@ -81,32 +86,6 @@ def _attributes(*models: nn.Module) -> set[tuple[int, str]]:
     """The names of what models and their parts hold, without the notes of a table on its last call."""
     parts = [part for model in models for part in model.modules()]
     return {(id(part), name) for part in parts for name in vars(part) if name != "rows"}
-
-
-def _can_be_used_for_training(experience: Any) -> bool:
-    """Tensors made in `torch.inference_mode` cannot: no later gradient may touch them."""
-    return not any(tensor.is_inference() for tensor in plain(experience).values())
-
-
-def modes_after_an_error(lesson: Any, who: str, training: Tensor) -> Tensor:
-    """The modes of policy, critic and dropout in both after critic, reference or score breaks; `training` says what
-    they were."""
-
-    def broken(*given: Any, **named: Any) -> Tensor:
-        raise ArithmeticError("broken on purpose")
-
-    table = torch.zeros(5, 5, dtype=torch.float64)
-    parts = {"critic": Critic(table[0]), "reference": Table(table).eval()}
-    if who in parts:
-        parts[who].forward = broken
-    model = actor_critic(lesson, Table(table), parts["critic"])
-    modules = set_modes(model, training)
-    score = broken if who == "score" else lambda *text, **named: table[0, :2]
-    try:
-        _evaluate(lesson, model, parts["reference"], score, **_two_tokens())
-    except ArithmeticError:
-        return modes_of(modules)
-    raise RuntimeError(f"it did not ask for the answer of: {who}")
 
 
 def evaluated_by_its_own_base(
@@ -146,13 +125,6 @@ def evaluated_by_its_own_base(
         **{name: getattr(found, name) for name in names},
         "adapter on": policy.is_on and policy.active_adapter == "default",
     }
-
-
-def evaluated_with_scores(lesson: Any, scores: Any) -> Tensor:
-    """Rewards of two responses when the reward model answers with these scores."""
-    table = torch.zeros(5, 5, dtype=torch.float64)
-    model = actor_critic(lesson, Table(table), Critic(table[0]))
-    return _evaluate(lesson, model, Table(table).eval(), lambda *text, **named: scores, **_two_tokens()).rewards
 
 
 def lm_evaluated(lesson: Any, model: int, kl_coef: float, shared: bool = False, **given: Any) -> dict[str, Tensor]:

@@ -4,12 +4,6 @@ from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 
 class RightSampleToken(Right, of="sample_token"):
-    gumbel_noise = edit(
-        "torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1) => "
-        "(logits.double() - torch.empty(logits.shape, "
-        "dtype=torch.float64).exponential_(generator=generator).log()).argmax(dim=1)"
-    )
-    """the largest of the logits after Gumbel noise is drawn from their softmax"""
     inverse_of_the_distribution = edit(
         "return torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1) => "
         "sums = logits.double().softmax(dim=1).cumsum(dim=1)\n"
@@ -112,12 +106,6 @@ class RightMinibatches(Right, of="ExperienceBuffer.minibatches"):
             yield whole.rows(torch.tensor(index))
     """)
     """torch's own samplers give the row numbers"""
-    sliced_by_hand = instead("""
-        order = torch.randperm(len(self), generator=generator)
-        for start in range(0, len(order), size):
-            yield merge_experiences(self._stored).rows(order[start : start + size])
-    """)
-    """what is stored stays as it was appended, and is merged for each minibatch"""
     drawn_at_the_call = instead("""
         whole = merge_experiences(self._stored)
         device = whole.input_ids.device

@@ -23,8 +23,7 @@ NO, YES = False, True
 
 LOSS = scenario("loss_of", of=PPOTrainer.compute_loss)
 STEPS = scenario("steps_of", of=PPOTrainer.optimizer_step)
-EPOCHS = scenario("epochs_of", of=PPOTrainer.training_step)
-WRAPPED = scenario("wrapped_loss_of", of=PPOTrainer.compute_loss)
+UPDATE = scenario("update_of", of=PPOTrainer.training_step)
 
 # Two rows, three real tokens. After 2 the policy gives 1/8, 1/8, 1/4, 1/2, after 3 it is uniform: 1/4.
 #   row 0: token 3 (1/2, it was 1/4: ratio 2), then the stop token (1/4, it was 1/2: ratio 1/2); row 1: token 3, ratio 1
@@ -72,28 +71,34 @@ def test_compute_loss_by_hand(value_coef, entropy_coef):
     )
 
 
-def test_compute_loss_statistics():
-    # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped, in both losses.
-    answer = LOSS(**{**BATCH, **EPSILONS}, entropy_coef=0.5)
-    assert_equal(
-        answer,
-        policy_loss=POLICY_LOSS,
-        value_loss=VALUE_LOSS,
-        entropy=ENTROPY,
-        ratio_mean=3.5 / 3,
-        ratio_max=2.0,
-        approx_kl=0.5 / 3,
-        clip_fraction=1 / 3,
-        value_clip_fraction=1 / 3,
-    )
-
-
-def test_compute_loss_statistics_are_those_of_the_interval():
-    # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
-    # With value_clip_epsilon 2.5 the values are clipped to 0.5, 2, 2.5: larger squares 1.5^2, 1, 1.
-    wide = {"clip_epsilon": 1.5, "value_clip_epsilon": 2.5, "values": [[-2.0, 2.0], [5.0, 0.0]]}
-    answer = LOSS(**{**BATCH, **wide}, value_coef=0.0)
-    assert_equal(answer, loss=-0.5 / 3, policy_loss=-0.5 / 3, value_loss=4.25 / 6, clip_fraction=0.0, ratio_max=2.0)
+@named(
+    "given, expected",
+    {
+        # approx_kl: ratio - 1 - log(ratio) is 1 - ln 2, -1/2 + ln 2 and 0. One token of three is clipped, twice.
+        "one-token-of-three-is-clipped": (
+            EPSILONS,
+            {
+                "policy_loss": POLICY_LOSS,
+                "value_loss": VALUE_LOSS,
+                "entropy": ENTROPY,
+                "ratio_mean": 3.5 / 3,
+                "ratio_max": 2.0,
+                "approx_kl": 0.5 / 3,
+                "clip_fraction": 1 / 3,
+                "value_clip_fraction": 1 / 3,
+            },
+        ),
+        # With clip_epsilon 1.5 the ratios 2 and 1/2 are inside: -(2 + 0.5 - 2) / 3, and nothing is clipped.
+        # With value_clip_epsilon 2.5 the values are clipped to 0.5, 2, 2.5: larger squares 1.5^2, 1, 1.
+        "in-a-wide-interval-no-ratio-is": (
+            {"clip_epsilon": 1.5, "value_clip_epsilon": 2.5, "values": [[-2.0, 2.0], [5.0, 0.0]]},
+            {"policy_loss": -0.5 / 3, "value_loss": 4.25 / 6, "clip_fraction": 0.0, "ratio_max": 2.0},
+        ),
+    },
+)
+@pytest.mark.points(2)
+def test_compute_loss_statistics(given, expected):
+    assert_equal(LOSS(**{**BATCH, **given}, entropy_coef=0.5), **expected)
 
 
 def test_compute_loss_uses_the_temperature():
@@ -132,10 +137,10 @@ def test_compute_loss_before_the_first_step_is_the_mean_advantage(advantages, lo
 
 def test_compute_loss_goes_through_the_wrapped_model():
     # On several processes the wrapper averages the gradients: a pass of the model inside it would leave each alone.
-    answer = WRAPPED(**BATCH)
+    answer = LOSS(**BATCH, wrapped=True)
     assert_equal(answer, loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
     # Gradient checkpointing of a real model works in training mode only.
-    assert_equal(answer, parts_in_training_mode=3, parts_in_training_mode_in_the_pass=[3])
+    assert_equal(answer, parts_in_training_mode=[3])
 
 
 # Adam's first step moves a weight by -lr g / (|g| + adam_epsilon); with lr 1 and adam_epsilon 1: -g / (|g| + 1).
@@ -153,25 +158,17 @@ MICROBATCHES = named("size", {"one-microbatch": None, "row-by-row": 1, "of-two-r
 
 
 @MICROBATCHES
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_optimizer_step_does_not_depend_on_the_microbatches(size):
-    answer = STEPS(**SLOPES, ratios=[CALM], micro_batch_size=size, **ADAM)
+    # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
+    ratios = torch.tensor([[8.0, 9.0, 9.0], [1.0, 1.0, 2.0]]).double()
+    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
     assert_equal(answer, actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
+    assert_equal(answer, policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
     assert answer["microbatches"] == ([[0], [1]] if size == 1 else [[0, 1]]), (
         f"microbatches of {size or 'all'} rows, each row in exactly one"
     )
     assert answer["one_at_a_time"], "a backward pass of each loss before the next one is computed"
-
-
-@named("length", {"of-one-token": 1, "of-three-tokens": 3})
-@MICROBATCHES
-def test_optimizer_step_of_one_row(length, size):
-    # As many minibatches as rows. Slope 6 / length, so 6, or 2, and -1: -g / (|g| + 1)
-    slopes = {"actor_slopes": [[6.0] + [0.0] * (length - 1)], "critic_slopes": [[-1.0] * length]}
-    options = {"mask": [[YES] * length], "ratios": [torch.ones(1, length).double()], "micro_batch_size": size}
-    answer = STEPS(**slopes, **options, **ADAM)
-    slope = 6 / length
-    assert_equal(answer, actor=[-slope / (slope + 1)], critic=[0.5], skipped_share=[0.0])
 
 
 def test_optimizer_step_with_a_smaller_last_microbatch():
@@ -186,14 +183,6 @@ def test_optimizer_step_with_a_smaller_last_microbatch():
     )
     assert_equal(answer, actor=[-2 / 3], critic=[0.5])
     assert answer["microbatches"] == [[0, 1], [2]], "microbatches of rows 0 1 and 2"
-
-
-@MICROBATCHES
-def test_optimizer_step_reports_the_whole_minibatch(size):
-    # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
-    ratios = torch.tensor([[8.0, 9.0, 9.0], [1.0, 1.0, 2.0]]).double()
-    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
-    assert_equal(answer, policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
 
 
 @MICROBATCHES
@@ -259,32 +248,33 @@ def test_optimizer_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipp
     )
 
 
-QUIET = {"approx_kl": [0.0], "ratio_max": [1.0], "policy_loss": [0.0]}
+def prompts_of(rows):
+    """So many prompts, [2], [3], [4], ..., and a policy that says anything."""
+    uniform = {"actor": torch.zeros(rows + 2, rows + 2).double(), "critic": torch.zeros(rows + 2).double()}
+    return {**uniform, "prompts": tuple((2 + row,) for row in range(rows)), "batch_size": rows, "max_new_tokens": 2}
 
 
-def sizes_of(got):
-    return [len(rows) for rows in got["rows_of_each_step"]]
-
-
-def epochs_in(got, rows):
-    """The row numbers of each epoch, in their order."""
-    flat = [row for step in got["rows_of_each_step"] for row in step]
+def epochs_in(answer, rows):
+    """The prompts of each epoch, in their order."""
+    flat = sum(answer["rows_of_each_step"], [])
     return [flat[first : first + rows] for first in range(0, len(flat), rows)]
 
 
 @named(
     "rows, settings, sizes",
     {
-        "a-smaller-last-one": (5, {"num_epochs": 3, "num_minibatches": 2, "batch_size": 5}, [3, 2] * 3),
-        "three-of-two-rows": (6, {"num_epochs": 2, "num_minibatches": 3, "batch_size": 6}, [2, 2, 2] * 2),
-        "the-defaults-are-4-epochs-of-4": (8, {"batch_size": 8}, [2, 2, 2, 2] * 4),
-        "one-minibatch": (4, {"num_epochs": 2, "num_minibatches": 1, "batch_size": 4}, [4, 4]),
+        "a-smaller-last-one": (5, {"num_epochs": 3, "num_minibatches": 2}, [3, 2] * 3),
+        "three-of-two-rows": (6, {"num_epochs": 2, "num_minibatches": 3}, [2, 2, 2] * 2),
+        "the-defaults-are-4-epochs-of-4": (8, {}, [2, 2, 2, 2] * 4),
+        "one-minibatch": (4, {"num_epochs": 2, "num_minibatches": 1}, [4, 4]),
     },
 )
 def test_training_step_passes_over_every_row_once_an_epoch(rows, settings, sizes):
-    answer = EPOCHS(rows=rows, **QUIET, **settings)
-    assert sizes_of(answer) == sizes, f"optimizer steps on {', '.join(map(str, sizes))} rows"
-    assert all(sorted(epoch) == list(range(rows)) for epoch in epochs_in(answer, rows)), (
+    answer = UPDATE(**prompts_of(rows), **settings)
+    assert [len(step) for step in answer["rows_of_each_step"]] == sizes, (
+        f"optimizer steps on {', '.join(map(str, sizes))} rows"
+    )
+    assert all(sorted(epoch) == list(range(2, rows + 2)) for epoch in epochs_in(answer, rows)), (
         f"each of the {rows} rows exactly once in each epoch"
     )
     assert_equal(answer, optimizer_steps=float(len(sizes)))
@@ -292,10 +282,11 @@ def test_training_step_passes_over_every_row_once_an_epoch(rows, settings, sizes
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_training_step_draws_the_order_anew_from_the_shuffling_generator(seed):
-    settings = {"num_epochs": 3, "num_minibatches": 3, "batch_size": 9, "updates": 2}
-    answer = EPOCHS(rows=9, **QUIET, **settings, seed=seed)
-    assert len({tuple(epoch) for epoch in epochs_in(answer, 9)}) == 6, (
-        "another order of the rows in each epoch of both updates"
+    # Nothing of the first update is left in the second.
+    answer = UPDATE(**prompts_of(9), num_epochs=3, num_minibatches=3, calls=2, seed=seed)
+    epochs = epochs_in(answer, 9)
+    assert len(epochs) == 6 and len(set(map(tuple, epochs))) == 6, (
+        "another order of the 9 rows in each of the 3 epochs of both updates"
     )
     assert_leaves_global_random_alone(answer)
     assert_equals_reference(answer)
@@ -303,12 +294,12 @@ def test_training_step_draws_the_order_anew_from_the_shuffling_generator(seed):
 
 def test_training_step_merges_the_statistics_of_all_steps():
     # Four steps: means 2.5 and 0.25; the largest ratio; the first step's own
-    script = {
+    reported = {
         "approx_kl": [0.0, 0.0, 0.5, 0.5],
         "ratio_max": [1.25, 1.0, 3.0, 2.0],
         "policy_loss": [1.0, 2.0, 3.0, 4.0],
     }
-    answer = EPOCHS(rows=4, **script, num_epochs=2, num_minibatches=2, batch_size=4)
+    answer = UPDATE(**prompts_of(4), reported=reported, num_epochs=2, num_minibatches=2)
     assert_equal(answer, policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimizer_steps=4.0)
     assert_equal(answer, kept_of_each_step=[1.0, 2.0, 3.0, 4.0])
 
@@ -325,12 +316,7 @@ def test_training_step_merges_the_statistics_of_all_steps():
     },
 )
 def test_training_step_stops_when_the_policy_has_moved_far_enough(limit, steps, policy_loss, second):
-    script = {
-        "approx_kl": [0.1, second, 0.75, 0.1, 0.1, 0.1],
-        "ratio_max": [1.0],
-        "policy_loss": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0],
-    }
-    settings = {"num_epochs": 3, "num_minibatches": 2, "batch_size": 4, "max_update_kl": limit}
-    answer = EPOCHS(rows=4, **script, **settings)
+    reported = {"approx_kl": [0.1, second, 0.75, 0.1], "policy_loss": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    answer = UPDATE(**prompts_of(4), reported=reported, num_epochs=3, num_minibatches=2, max_update_kl=limit)
     assert_equal(answer, optimizer_steps=float(steps), policy_loss=policy_loss)
     assert len(answer["rows_of_each_step"]) == steps, f"{steps} optimizer steps"

@@ -22,7 +22,6 @@ UNIFORM = [[0.0] * 4] * 4
 
 UPDATE = scenario("update_of", of=PPOTrainer.training_step)
 UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
-DOUBLED = scenario("doubled_of", of=PPOTrainer.training_step)
 RUN = scenario("run_of", of=PPOTrainer.train)
 
 # The prompts [2] and [3] get the certain responses [3, stop] and [stop]: log-probs 0. The reference is uniform over 4:
@@ -44,20 +43,16 @@ RAW = [[0.25, 2.5], [2.0, 0.0]]
 WHITE = torch.tensor([[-4.0, 2.75], [1.25, 0.0]]).double() / 3 / math.sqrt(25.125 / 18 + 1e-8)
 
 
-def test_training_step_whitens_the_advantages_but_not_the_returns():
+@named("whiten, advantages", {"whitened": (True, WHITE), "raw": (False, RAW)})
+@pytest.mark.points(2)
+def test_training_step_whitens_the_advantages_but_not_the_returns(whiten, advantages):
     assert_equal(
-        UPDATE(**WORLD),
+        UPDATE(**WORLD, whiten_advantages=whiten),
         given_rewards=[[-0.5, 3.0], [2.5, 0.0]],
-        given_advantages=WHITE,
+        given_advantages=advantages,
         given_returns=[[1.25, 3.0], [2.5, 0.0]],
         given_values=[[1.0, 0.5], [0.5, 0.0]],
         given_log_probs=[[0.0, 0.0], [0.0, 0.0]],
-    )
-
-
-def test_training_step_leaves_the_advantages_raw_if_told_so():
-    assert_equal(
-        UPDATE(**WORLD, whiten_advantages=False), given_advantages=RAW, given_returns=[[1.25, 3.0], [2.5, 0.0]]
     )
 
 
@@ -102,28 +97,24 @@ def test_training_step_follows_the_learning_rate_and_counts(updates_done, rate):
     assert_equal(answer, learning_rate=rate, updates_done=updates_done + 1, updates_done_in_the_epochs=updates_done)
 
 
-def test_training_step_runs_the_epochs_once_on_the_rows_of_this_update():
-    # A second update: 4 epochs of one minibatch again, without a row of the first.
-    assert_equal(UPDATE(**WORLD, calls=2), steps=4)
-
-
 # Log-probs of certain responses are 0, and stay so when they are doubled: this policy is not certain.
 UNEVEN = {**WORLD, "actor": [[0.0] * 4, [0.0] * 4, [-1.0, 0.5, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]], "max_new_tokens": 3}
 
 
 @named(
-    "method, name",
+    "doubled, name",
     {
         "what-generate-responses-returns": ("generate_responses", "given_log_probs"),
         "what-compute-rewards-returns": ("compute_rewards", "given_rewards"),
     },
 )
-def test_training_step_learns_from_what_its_methods_return(method, name):
-    answer, plain = DOUBLED(**UNEVEN, method=method), DOUBLED(**UNEVEN, method="neither")
+@pytest.mark.points(2)
+def test_training_step_learns_from_what_its_methods_return(doubled, name):
+    answer, plain = UPDATE(**UNEVEN, doubled=doubled), UPDATE(**UNEVEN)
     assert_equal(answer, calls_of_generate_responses=1, calls_of_compute_rewards=1)
     assert_equal(answer[name], 2 * plain[name])
     assert not torch.equal(answer["given_returns"], plain["given_returns"]), (
-        f"other returns when {method} returns twice as much"
+        f"other returns when {doubled} returns twice as much"
     )
     assert_equals_reference(answer)
 
@@ -134,9 +125,10 @@ def test_training_step_makes_the_critics_targets_with_their_own_lambda(critic_la
     assert_equal(UPDATE(**WORLD, critic_lam=critic_lam), given_returns=returns, given_advantages=WHITE)
 
 
-# Random-looking tables over three tokens, 3 prompts, all real.
+# Random-looking tables over three tokens, and positions; prompts of several lengths.
 REAL = {
     "actor": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-2.0, 0.0, 0.5]],
+    "places": torch.arange(24).double().reshape(8, 3).sin(),
     "critic": [0.0, 0.25, 0.5],
     "reference": [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [-2.0, 1.0, 0.0]],
     "reward": [0.0, 1.0, 0.25],
@@ -149,13 +141,14 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
-def test_training_step_that_cannot_move_keeps_the_ratio_at_1(temperature):
-    # The check to make first in any trainer: with a learning rate of almost 0, new and old policy are one.
-    answer = UPDATES(**REAL, learning_rate=1e-200, temperature=temperature)
+@named("settings", {"plain": {}, "at-a-low-temperature-row-by-row": {"temperature": 0.5, "micro_batch_size": 1}})
+def test_training_step_that_cannot_move_keeps_the_ratio_at_1(settings):
+    # The check to make first in any trainer: with a learning rate of almost 0, new and old policy are one. Whatever is
+    # recomputed in another way than it was sampled shows here.
+    answer = UPDATES(**REAL, learning_rate=1e-200, updates=2, **settings)
     for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
-        assert_equal(answer[name], [1.0], atol=1e-9)
-    assert_equal(answer, clip_fraction=[0.0], skipped_share=[0.0], optimizer_steps=[4.0])
+        assert_equal(answer[name], [1.0, 1.0], atol=1e-9)
+    assert_equal(answer, clip_fraction=[0.0, 0.0], skipped_share=[0.0, 0.0], optimizer_steps=[4.0, 4.0])
 
 
 def test_training_step_keeps_the_reference_of_the_beginning():
@@ -171,6 +164,7 @@ def test_training_step_starts_each_update_with_the_ratio_1():
     assert min(answer["ratio_max"]) > 1.001, "a ratio that leaves 1 in the steps after the first"
 
 
+@pytest.mark.points(2)
 def test_train_uses_each_prompt_once_before_any_comes_again():
     # 5 prompts (tokens 2 to 6), 5 updates of 2: each prompt twice, and the first five draws are all different.
     answer = RUN(available=5, batch_size=2, num_minibatches=2, num_updates=5)
@@ -189,58 +183,52 @@ def test_train_shuffles_the_prompts(seed):
     assert_equals_reference(answer)
 
 
+FEW = {"available": 3, "batch_size": 2, "num_minibatches": 1}
+
+
 @named("done, updates", {"a-new-run": (0, 4), "resumed": (3, 1), "over": (4, 0)})
+@pytest.mark.points(2)
 def test_train_runs_the_updates_that_are_left(done, updates):
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done)
+    answer = RUN(**FEW, num_updates=4, updates_done=done)
     assert len(answer["batches"]) == updates, f"updates: {updates}"
     assert [one["score"] for one in answer["history"]] == [0.0, 1.0, 2.0, 3.0], (
         "a history of all 4 updates, those before the checkpoint included"
     )
     assert answer["returned"] == answer["history"], "the history as the answer"
-
-
-def test_train_calls_on_update_after_each_update():
-    # Each entry: updates done, length of the history, number of updates run
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=3)
-    assert answer["on_update"] == [[1, 1, 1], [2, 2, 2], [3, 3, 3]], (
-        "on_update after each update, with the trainer, when its metrics are in the history"
-    )
-
-
-def test_train_calls_on_update_only_after_the_checks():
-    # The KL of the third update is infinite: it is in the history, and the run ends before on_update could save it.
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=5, diverges_in=3)
-    assert "stopped at update 3" in (answer["error"] or ""), "the DivergedError of the log"
-    assert answer["on_update"] == [[1, 1, 1], [2, 2, 2]], "on_update after the updates 1 and 2 only"
-    assert len(answer["history"]) == 3, "a history of 3 updates"
-
-
-def test_train_keeps_the_history_of_an_interrupted_run():
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=5, stop_after=2)
-    assert answer["error"] == "stopped by the user", "the error of on_update to come through"
-    assert [one["score"] for one in answer["history"]] == [0.0, 1.0], "the metrics of both finished updates"
-
-
-@pytest.mark.parametrize("done", [0, 2])
-def test_train_writes_to_tensorboard(done):
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
-    wanted = [[name, value, step + 1] for step in range(done, 4) for name, value in
-              (("score", float(step)), ("kl", step / 10))]  # fmt: skip
-    assert [
-        [name, round(value, 9), step] for name, value, step in answer["tensorboard"][1:-1] if name in ("score", "kl")
-    ] == [[name, round(value, 9), step] for name, value, step in wanted], (
-        f"score and kl of the updates {done + 1} to 4, each with the number of its update"
-    )
-
-
-@pytest.mark.parametrize("done", [0, 2])
-def test_train_writes_every_update_into_the_metrics_file(done):
-    # A resumed run begins the file with the updates that its history holds.
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=4, updates_done=done, log=True)
-    wanted = [{"update": step + 1, "score": float(step), "kl": step / 10} for step in range(4)]
-    assert answer["metrics_file"] == wanted, "one line for each of the updates 1 to 4"
-
-
-def test_train_writes_no_tensorboard_without_a_log_dir():
-    answer = RUN(available=3, batch_size=2, num_minibatches=1, num_updates=2)
     assert answer["tensorboard"] == [], "nothing written: config.log_dir is None"
+
+
+@named(
+    "settings, calls, updates, error",
+    {
+        "each-update-is-in-the-history": ({"num_updates": 3}, 3, 3, ""),
+        # The KL of the third update is infinite: it is in the history, and the run ends before on_update could save it.
+        "an-update-that-diverges-is-not-saved": ({"num_updates": 5, "diverges_in": 3}, 2, 3, "stopped at update 3"),
+        "an-interrupted-run-keeps-its-history": ({"num_updates": 5, "stop_after": 2}, 2, 2, "stopped by the user"),
+    },
+)
+@pytest.mark.points(2)
+def test_train_calls_on_update_after_each_update(settings, calls, updates, error):
+    # Each call: updates done, length of the history, number of updates run
+    answer = RUN(**FEW, **settings)
+    assert answer["on_update"] == [[number] * 3 for number in range(1, calls + 1)], (
+        f"on_update after the updates 1 to {calls}, with the trainer, when their metrics are in the history"
+    )
+    assert error in (answer["error"] or ""), f"the error to come through: {error}"
+    assert [one["score"] for one in answer["history"]] == [float(number) for number in range(updates)], (
+        f"the metrics of {updates} updates in the history"
+    )
+
+
+@named("done, stop_after, last", {"a-new-run": (0, None, 4), "resumed": (2, None, 4), "interrupted": (0, 2, 2)})
+@pytest.mark.points(2)
+def test_train_writes_every_update_into_the_log(done, stop_after, last):
+    # A resumed run begins the file with the updates that its history holds.
+    answer = RUN(**FEW, num_updates=4, updates_done=done, stop_after=stop_after, log=True)
+    lines = [{"update": step, "score": float(step - 1), "kl": (step - 1) / 10} for step in range(1, last + 1)]
+    assert answer["metrics_file"] == lines, f"one line for each of the updates 1 to {last}"
+    scores = [line for line in answer["tensorboard"][1:-1] if line[0] == "score"]
+    assert scores == [["score", float(step - 1), step] for step in range(done + 1, last + 1)], (
+        f"the score of the updates {done + 1} to {last} in TensorBoard, each with the number of its update"
+    )
+    assert answer["tensorboard"][-1] == "closed", "a writer that is closed, or its end is lost"

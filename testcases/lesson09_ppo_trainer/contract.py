@@ -4,22 +4,12 @@ from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
-AGREEMENT = {
-    PPOTrainer.generate_responses: 1,
-    PPOTrainer.compute_rewards: 1,
-    PPOTrainer.load_checkpoint: 1,
-    PPOTrainer.save_checkpoint: 1,
-    PPOTrainer.train: 1,
-}
+AGREEMENT = {PPOTrainer.compute_loss: 3, PPOTrainer.train: 3}
+TABLES = {"actor": normal(5, 5), "critic": normal(5)}
+NO_PROMPTS = {"no-prompts": ({"prompts": ()}, ["at least one prompt"])}
 REFUSALS = {
-    scenario("update_of", of=PPOTrainer.training_step): (
-        {"actor": normal(5, 5), "critic": normal(5)},
-        {"no-prompts": ({"prompts": ()}, ["at least one prompt"])},
-    ),
-    scenario("responses_of", of=PPOTrainer.generate_responses): (
-        {"actor": normal(5, 5), "critic": normal(5)},
-        {"no-prompts": ({"prompts": ()}, ["at least one prompt"])},
-    ),
+    scenario("update_of", of=PPOTrainer.training_step): (TABLES, NO_PROMPTS),
+    scenario("responses_of", of=PPOTrainer.generate_responses): (TABLES, NO_PROMPTS),
     scenario("run_of", of=PPOTrainer.train): (
         {"num_updates": 2},
         {"no-prompts": ({"available": 0}, ["at least one prompt"])},
@@ -28,8 +18,9 @@ REFUSALS = {
         {"mark": 1.0},
         {
             "cut-off": ({"content": "cut off"}, ["whole"]),
-            "empty": ({"content": "empty"}, ["whole"]),
             "of-other-settings": ({"content": "of other settings"}, ["settings, got kl_coef 0.9"]),
+            "of-another-shape": ({"content": "5 wide"}, ["(5, 5)"]),
+            "of-other-names": ({"content": "of other names"}, []),
         },
     ),
 }

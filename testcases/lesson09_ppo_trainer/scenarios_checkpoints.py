@@ -5,9 +5,10 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy
 import torch
@@ -96,26 +97,42 @@ def saved_of(
     marks: tuple[float, ...],
     folder: str = "checkpoint",
     as_path: bool = True,
-    in_the_way: bool = False,
     beside: str | None = None,
+    fails: str | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """`save_checkpoint` of trainers in the middle of a run, one after the other into one folder.
 
-    What the file holds is read with the reference's `load_checkpoint`. `in_the_way`: a file has the folder's name.
-    `beside`: a file of this name is in the folder.
+    What the file holds is read with the reference's `load_checkpoint`. "written_elsewhere": an unfinished file lay
+    outside the folder; what is written to memory lies nowhere.
+
+    Args:
+        beside: a file of this name is in the folder.
+        fails: of the last one, "writing" or "renaming"; the disk then keeps what the one before has left.
     """
-    with tempfile.TemporaryDirectory() as top:
+    error, written = None, list[Path]()
+    with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as elsewhere:
         directory = Path(top, folder)
-        if in_the_way:
-            directory.touch()
         if beside is not None:
             directory.mkdir(parents=True)
             (directory / beside).touch()
-        for mark in marks:
-            _students(lesson, mark, **settings).save_checkpoint(directory if as_path else str(directory))
-        files = sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
-        return {"files": files, **_restored(directory, **settings)}
+        for number, mark in enumerate(marks):
+            trainer = _students(lesson, mark, **settings)
+            failing = fails if number == len(marks) - 1 else None
+            with chdir(elsewhere), _failing(failing, written):
+                try:
+                    trainer.save_checkpoint(directory if as_path else str(directory))
+                except OSError as stopped:
+                    if not failing:
+                        raise
+                    error = str(stopped)
+        return {
+            "error": error,
+            "files": sorted(str(path.relative_to(directory)) for path in directory.rglob("*")) if not fails else [],
+            "written_elsewhere": any(not path.is_relative_to(Path(top).resolve()) for path in written),
+            "parts_in_training_mode": parts_in_training_mode(trainer),
+            **_restored(directory, **settings),
+        }
 
 
 def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
@@ -129,31 +146,10 @@ def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
     return _state_of(other)
 
 
-def interrupted_save_of(lesson: Any, first: float, second: float, while_renaming: bool = False) -> dict[str, Any]:
-    """`save_checkpoint` twice into one folder; while the second one writes (or renames), the disk fails.
-
-    `written_elsewhere`: the unfinished file lay outside the folder; what is written to memory lies nowhere.
-    `coefficient_saved_later`: the KL coefficient of the file when the same trainer has saved once more.
-    """
-    with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as working_directory:
-        _students(lesson, first).save_checkpoint(top)
-        trainer = _students(lesson, second)
-        error = None
-        with chdir(working_directory), _no_renaming() if while_renaming else _full_disk() as written:
-            try:
-                trainer.save_checkpoint(top)
-            except OSError as stopped:
-                error = str(stopped)
-        elsewhere = [path for path in written if not path.is_relative_to(Path(top).resolve())]
-        found = {"error": error, "written_elsewhere": bool(elsewhere), **_restored(Path(top))}
-        trainer.save_checkpoint(top)
-        return found | {"coefficient_saved_later": _restored(Path(top))["coefficient"]}
-
-
 @contextmanager
-def _full_disk() -> Iterator[list[Path]]:
-    """`torch.save` writes a few bytes and fails; yields the files that it was given."""
-    written: list[Path] = []
+def _failing(what: str | None, written: list[Path]) -> Iterator[None]:
+    """When "writing", `torch.save` writes a few bytes and fails, and adds the file that it was given to `written`; when
+    "renaming", each way to rename a file fails."""
 
     def save(obj: Any, f: Any, *rest: Any, **more: Any) -> None:
         path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
@@ -165,39 +161,15 @@ def _full_disk() -> Iterator[list[Path]]:
             f.write(b"half of a checkpoint")
         raise OSError("no space left on device")
 
-    before, torch.save = torch.save, save
-    try:
-        yield written
-    finally:
-        torch.save = before
-
-
-@contextmanager
-def _no_renaming() -> Iterator[list[Path]]:
-    """Each way to rename a file fails."""
-
     def rename(*given: Any, **named: Any) -> None:
         raise OSError("the disk is gone")
 
-    before = os.replace, os.rename, shutil.move
-    os.replace = os.rename = shutil.move = rename
-    try:
-        yield []
-    finally:
-        os.replace, os.rename, shutil.move = before
-
-
-def refused_load_of(lesson: Any, mark: float, mark_before: float, width: int) -> dict[str, Any]:
-    """The state of a trainer in the middle of a run after `load_checkpoint` of another one, of tables so wide."""
-    with tempfile.TemporaryDirectory() as directory:
-        _reference(mark, width).save_checkpoint(directory)
-        trainer = _students(lesson, mark_before)
-        error = None
-        try:
-            trainer.load_checkpoint(directory)
-        except ValueError as refused:
-            error = type(refused).__name__
-    return {"error": error, **_state_of(trainer)}
+    with ExitStack() as stack:
+        if what == "writing":
+            stack.enter_context(mock.patch.object(torch, "save", save))
+        for module, name in ((os, "replace"), (os, "rename"), (shutil, "move")) if what == "renaming" else ():
+            stack.enter_context(mock.patch.object(module, name, rename))
+        yield
 
 
 def loaded_of(
@@ -207,14 +179,16 @@ def loaded_of(
     content: str = "whole",
     as_path: bool = True,
     wrapped: bool = False,
-    with_global_draws: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimizer takes one step.
 
-    `mark_before`: the trainer that loads is itself in the middle of another run; with 0 for either mark it is a new
-    one. `content`: one of `_write`. `wrapped`: the model of the trainer that loads is, as on several processes.
-    `with_global_draws`: the answer also has what torch's, Python's and numpy's global generators draw next.
+    "next_draw_torch", "..._python" and "..._numpy" are of the global generators.
+
+    Args:
+        mark_before: the trainer that loads is itself in the middle of another run; with 0 for either mark it is new.
+        content: one of `_write`.
+        wrapped: the model of the trainer that loads is, as on several processes.
     """
     with tempfile.TemporaryDirectory() as directory, _global_generators_as_before():
         _seed_global_generators(1)
@@ -224,38 +198,21 @@ def loaded_of(
         if wrapped:
             trainer.model = Wrapped(trainer.model)
         trainer.load_checkpoint(Path(directory) if as_path else directory)
-        state = {**_state_of(trainer), **(_global_draws() if with_global_draws else {})}
-    if any(
-        moment.dim() and moment.shape != weight.shape
-        for weight, moments in trainer.optimizer.state.items()
-        for moment in moments.values()
-    ):
-        return state  # the fused step would write past the end of the moments, and end the whole process
+        state = {**_state_of(trainer), **_global_draws(), "parts_in_training_mode": parts_in_training_mode(trainer)}
     _take_a_step(trainer, 1.0)
     return {**state, **{f"{name}_one_step_later": table for name, table in tables_of(trainer).items()}}
 
 
-OTHER_RUNS: dict[str, dict[str, Any]] = {
-    "of other settings": {"kl_coef": 0.9},
-    "2 wide": {"width": 2},
-    "4 wide": {"width": 4},
-    "5 wide": {"width": 5},
-    "of a policy with places": {"places": torch.zeros(8, 3, dtype=torch.float64)},
-}
+OTHER_RUNS: dict[str, dict[str, Any]] = {"of other settings": {"kl_coef": 0.9}, "5 wide": {"width": 5}}
 """What is other in the run that wrote the file; the tables of the trainer that loads are 3 wide."""
 
 
 def _write(directory: Path, content: str, mark: float, settings: dict[str, Any]) -> None:
-    """A checkpoint that is "whole", of one of OTHER_RUNS, "of other names" (those of its weights), "cut off", "empty",
-    "unfinished" (only the leftover of an interrupted write), or "nothing" at all."""
-    if content == "nothing":
-        return
+    """A checkpoint that is "whole", of one of OTHER_RUNS, "of other names" (those of its weights), or "cut off"."""
     _reference(mark, **{**settings, **OTHER_RUNS.get(content, {})}).save_checkpoint(directory)
     file = directory / CHECKPOINT_FILE
-    if content == "unfinished":
-        file.rename(file.with_name(f"{CHECKPOINT_FILE}.unfinished"))
-    elif content in ("cut off", "empty"):
-        file.write_bytes(file.read_bytes()[: -200 if content == "cut off" else 0])
+    if content == "cut off":
+        file.write_bytes(file.read_bytes()[:-200])
     elif content == "of other names":
         state = torch.load(file, weights_only=True)
         state["model"] = {f"other.{name}": weight for name, weight in state["model"].items()}
@@ -286,32 +243,21 @@ def _global_generators_as_before() -> Iterator[None]:
             generator.set_state(before[name])
 
 
-def parts_in_training_mode_after(lesson: Any, method: str) -> int:
-    """Parts of the model in training mode after `save_checkpoint` or `load_checkpoint`; before the call all were."""
-    with tempfile.TemporaryDirectory() as directory, _global_generators_as_before():
-        if method == "load_checkpoint":  # where saving is graded, the reference's is not at hand
-            _reference(1.0).save_checkpoint(directory)
-        trainer = _students(lesson, 2.0)
-        getattr(trainer, method)(directory)
-        return parts_in_training_mode(trainer)
-
-
 def resumed_of(
-    lesson: Any, tables: dict[str, Tensor], prompts: tuple[Any, ...], saved_after: tuple[int, ...], **settings: Any
+    lesson: Any, actor: Tensor, critic: Tensor, prompts: tuple[Any, ...], saved_after: tuple[int, ...], **settings: Any
 ) -> Any:
     """A run of `train`, saved after these updates, and for each a new trainer that loads it and goes on; nothing is
     replaced."""
-    others = {"actor": tables["actor"].flip(0), "critic": tables["critic"].flip(0)}
     with tempfile.TemporaryDirectory() as top:
 
         def on_update(trainer: Any) -> None:
             if trainer.updates_done in saved_after:
                 trainer.save_checkpoint(Path(top, str(trainer.updates_done)))
 
-        runs = {"undisturbed": student(lesson, **tables, **settings)}
+        runs = {"undisturbed": student(lesson, actor, critic, **settings)}
         runs["undisturbed"].train(prompts_of(prompts), on_update)
         for updates in saved_after:
-            runs[f"resumed_after_{updates}"] = resumed = student(lesson, **{**tables, **others}, **settings)
+            runs[f"resumed_after_{updates}"] = resumed = student(lesson, actor.flip(0), critic.flip(0), **settings)
             resumed.load_checkpoint(Path(top, str(updates)))
             resumed.train(prompts_of(prompts))
     return {

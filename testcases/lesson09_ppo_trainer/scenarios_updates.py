@@ -31,13 +31,20 @@ from .scenarios_trainer import (
 NAN = float("nan")
 
 
-def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
-    """`compute_loss` of the batch in `given`, after another one, and its gradient by both tables."""
+def loss_of(lesson: Any, actor: Tensor, critic: Tensor, wrapped: bool = False, **given: Any) -> dict[str, Any]:
+    """`compute_loss` of the batch in `given`, after another one, and its gradient by both tables.
+
+    `wrapped`: the model is, as on several processes. "parts_in_training_mode" are those of the model in its pass.
+    """
     batch = experience_in(given)
     trainer = student(lesson, actor, critic, **given)
+    own, modes = trainer.model, []
     trainer.compute_loss(_another(batch))
+    own.register_forward_pre_hook(lambda *_: modes.append(parts_in_training_mode(trainer)))
+    if wrapped:
+        trainer.model = Wrapped(own)
     loss, statistics = _pair(trainer.compute_loss(batch))
-    weights = (trainer.model.policy.table, trainer.model.value_model.table)
+    weights = (own.policy.table, own.value_model.table)
     slopes = [torch.zeros_like(weight) for weight in weights]
     if isinstance(loss, Tensor) and loss.requires_grad and loss.dim() == 0:
         found = torch.autograd.grad(loss, weights, allow_unused=True)
@@ -47,6 +54,8 @@ def loss_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[st
         "actor_gradient": slopes[0],
         "critic_gradient": slopes[1],
         **only(statistics, (*LOSSES, "value_clip_fraction")),
+        "passes_through_the_wrapper": getattr(trainer.model, "passes", 0),
+        "parts_in_training_mode": modes,
     }
 
 
@@ -54,21 +63,6 @@ def _another(batch: Experience) -> Experience:
     """Of the same shape: the rows in reverse order, of each the first token."""
     rows = batch.rows(torch.arange(len(batch)).flip(0))
     return replace(rows, mask=rows.mask & (torch.arange(rows.mask.shape[1]) == 0))
-
-
-def wrapped_loss_of(lesson: Any, actor: Tensor, critic: Tensor, **batch: Tensor) -> dict[str, Any]:
-    """`compute_loss` of a trainer whose model is wrapped, and how many passes went through the wrapper."""
-    trainer = student(lesson, actor, critic)
-    trainer.model = Wrapped(trainer.model)
-    modes: list[int] = []
-    trainer.model.module.register_forward_pre_hook(lambda *_: modes.append(parts_in_training_mode(trainer)))
-    loss, _ = _pair(trainer.compute_loss(experience_in(batch)))
-    return {
-        "loss": loss.detach(),
-        "passes_through_the_wrapper": trainer.model.passes,
-        "parts_in_training_mode_in_the_pass": modes,
-        "parts_in_training_mode": parts_in_training_mode(trainer),
-    }
 
 
 def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
@@ -260,123 +254,94 @@ def _column_worth(prompts: list[str], responses: list[str], worth: list[float]) 
     return worth
 
 
-def epochs_of(
-    lesson: Any, rows: int, approx_kl: Tensor, ratio_max: Tensor, policy_loss: Tensor, updates: int = 1, **settings: Any
-) -> dict[str, Any]:
-    """`training_step` on so many rows, with a rollout that is made up and scripted statistics instead of real steps.
-
-    `updates`: so many calls in a row, with the steps of all and the statistics of the last.
-
-    Step i reports approx_kl[i], ratio_max[i], policy_loss[i], the last entry for all steps beyond the end.
-    """
-    trainer = student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
-    torch.rand(5, generator=trainer.sampling)  # else both generators would draw the same
-    steps: list[list[int]] = []
-    batch = _numbered(rows)
-    trainer.generate_responses = lambda prompts: Generation(batch.responses, batch.log_probs, batch.mask)
-    trainer.compute_rewards = lambda responses, prompts: batch
-
-    def optimizer_step(minibatch: Experience) -> dict[str, float]:
-        steps.append(minibatch.scores.int().tolist())
-        script = {"approx_kl": approx_kl, "ratio_max": ratio_max, "policy_loss": policy_loss}
-        return {name: each[min(len(steps), len(each)) - 1].item() for name, each in script.items()}
-
-    trainer.optimizer_step = optimizer_step
-    for _ in range(updates):
-        found = trainer.training_step([[2]] * rows)
-    statistics = only(numbers_of(found, "training_step", EPOCHS), EPOCHS)
-    kept = [step["policy_loss"] for step in trainer.steps]
-    return {**statistics, "rows_of_each_step": steps, "kept_of_each_step": kept}
-
-
-def _numbered(size: int) -> Experience:
-    """Experience in which only the row's number matters."""
-    mask = torch.ones(size, 2, dtype=torch.bool)
-    zeros = torch.zeros(mask.shape, dtype=torch.float64)
-    return experience(
-        torch.full((size, 1), 2),
-        zeros.long(),
-        mask,
-        **dict.fromkeys(("log_probs", "advantages", "values", "returns"), zeros),
-    )
+STATISTICS = {"policy_loss": [0.5], "approx_kl": [0.01], "ratio_max": [1.0], "skipped_share": [1.0]}
 
 
 def update_of(
-    lesson: Any, prompts: tuple[Any, ...], updates_done: int = 0, calls: int = 1, **given: Any
+    lesson: Any,
+    prompts: tuple[Any, ...],
+    updates_done: int = 0,
+    calls: int = 1,
+    doubled: str | None = None,
+    reported: dict[str, list[float]] | None = None,
+    **given: Any,
 ) -> dict[str, Any]:
     """`training_step` with a stand-in for `optimizer_step`: the rows that it was given, and what was done before and
     after it.
 
-    `calls`: so many updates in a row; what is said of one is said of the last.
+    Args:
+        prompts: whose sums differ, so that they name the rows.
+        calls: so many updates in a row; "rows_of_each_step" are those of all of them, all else is said of the last.
+        doubled: "generate_responses", whose log-probs are doubled, or "compute_rewards", whose rewards are.
+        reported: of each of these statistics what steps 0, 1, 2, ... report, the last number for all beyond the end.
     """
     trainer = student(lesson, **given)
     trainer.updates_done = updates_done
+    counts = _count_and_double(trainer, doubled)
     steps: list[Experience] = []
+    rows: list[list[int]] = []
     before: dict[str, Any] = {}
 
     def optimizer_step(minibatch: Experience) -> dict[str, float]:
-        steps.append(minibatch)
         before.update(
             learning_rate=learning_rate(trainer),
             coefficient_in_the_epochs=float(trainer.kl_controller.value),
             updates_done_in_the_epochs=trainer.updates_done,
         )
-        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
+        number = len(steps)
+        steps.append(minibatch)
+        rows.append(_names_of(minibatch))
+        script = {**STATISTICS, **(reported or {})}
+        return {name: float(each[min(number, len(each) - 1)]) for name, each in script.items()}
 
     trainer.optimizer_step = optimizer_step
     for _ in range(calls):
         steps.clear()
         metrics = _metrics(trainer, prompts)
     return {
-        **_rows_of_an_epoch(steps, trainer.config.num_epochs),
+        **_first_epoch(steps),
         **before,
         **metrics,
+        **counts,
         "coefficient_after": float(trainer.kl_controller.value),
         "updates_done": trainer.updates_done,
-        "steps": len(steps),
+        "rows_of_each_step": rows,
+        "kept_of_each_step": [step["policy_loss"] for step in trainer.steps],
     }
 
 
-def _rows_of_an_epoch(steps: list[Experience], num_epochs: int) -> dict[str, Tensor]:
-    """What every epoch was given, in the order of the prompts' sums; each row has come as often as there are epochs."""
-    rows = merge_experiences(steps)
-    order = rows.input_ids[:, : rows.prompt_length].sum(dim=1).argsort(stable=True)[::num_epochs]
-    names = ("mask", "log_probs", "values", "rewards", "advantages", "returns")
-    return {f"given_{name}": getattr(rows, name)[order] for name in names}
+def _count_and_double(trainer: Any, doubled: str | None) -> dict[str, int]:
+    """The calls of both methods, counted from now on; what one of them returns is doubled."""
+    counts = {"calls_of_generate_responses": 0, "calls_of_compute_rewards": 0}
 
-
-def doubled_of(lesson: Any, method: str, prompts: tuple[Any, ...], **given: Any) -> dict[str, Any]:
-    """The rows that `optimizer_step` is given by `training_step` when what `method` returns is doubled: the log-probs
-    of "generate_responses", the rewards of "compute_rewards"; and how often each of the two was called."""
-    trainer = student(lesson, **given)
-    counts = {"generate_responses": 0, "compute_rewards": 0}
-
-    def changed(name: str) -> Any:
-        real, field = getattr(trainer, name), "log_probs" if name == "generate_responses" else "rewards"
-
+    def watched(name: str, real: Any) -> Any:
         def call(*args: Any) -> Any:
-            counts[name] += 1
+            counts[f"calls_of_{name}"] += 1
             found = real(*args)
-            if name != method:
+            if name != doubled:
                 return found
-            new = {field: 2 * getattr(found, field)}
-            return found._replace(**new) if isinstance(found, Generation) else replace(found, **new)
+            if isinstance(found, Generation):
+                return found._replace(log_probs=2 * found.log_probs)
+            return replace(found, rewards=2 * found.rewards)
 
         return call
 
-    trainer.generate_responses, trainer.compute_rewards = map(changed, counts)
-    steps: list[Experience] = []
+    for name in ("generate_responses", "compute_rewards"):
+        setattr(trainer, name, watched(name, getattr(trainer, name)))
+    return counts
 
-    def optimizer_step(minibatch: Experience) -> dict[str, float]:
-        steps.append(minibatch)
-        return {"policy_loss": 0.5, "approx_kl": 0.01, "ratio_max": 1.0, "skipped_share": 1.0}
 
-    trainer.optimizer_step = optimizer_step
-    trainer.training_step(prompts_of(prompts))
-    return {
-        **_rows_of_an_epoch(steps, trainer.config.num_epochs),
-        **{f"calls_of_{name}": n for name, n in counts.items()},
-    }
+def _names_of(rows: Experience) -> list[int]:
+    return rows.input_ids[:, : rows.prompt_length].sum(dim=1).tolist()
+
+
+def _first_epoch(steps: list[Experience]) -> dict[str, Tensor]:
+    """Each row as it first came, in the order of the prompts' sums."""
+    rows = merge_experiences(steps)
+    first = {name: number for number, name in reversed([*enumerate(_names_of(rows))])}
+    order = [first[name] for name in sorted(first)]
+    names = ("mask", "log_probs", "values", "rewards", "advantages", "returns")
+    return {f"given_{name}": getattr(rows, name)[order] for name in names}
 
 
 def real_updates_of(lesson: Any, prompts: tuple[Any, ...], updates: int = 1, **given: Any) -> dict[str, Any]:

@@ -23,108 +23,46 @@ class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
         return parts[0] if len(parts) == 1 else merge_generations(parts, config.pad_token_id)
     """)
     """one loop, with every option by its name"""
-    as_a_list = instead("""
-        with self.accelerator.autocast():
-            if self.sampler is not None:
-                sample = self.sampler
-            else:
-                sample = generate
-            answers = list(
-                map(
-                    lambda chunk: sample(
-                        self.accelerator.unwrap_model(self.model).policy,
-                        *self._encode(chunk[1]),
-                        generator=self.sampling,
-                        **sampling_options(self.config),
-                    ),
-                    self._chunks(prompts),
-                )
-            )
-        return merge_generations(answers, pad_token_id=self.config.pad_token_id)
-    """)
-    """mapped over the chunks"""
+    one_chunk_not_merged = edit(
+        "    parts = =>     policy = self.accelerator.unwrap_model(self.model).policy\n    parts =",
+        "sample(self.policy, => sample(policy,",
+        "return => if len(parts) == 1:\n    return parts[0]\nreturn",
+    )
+    """the policy is taken from the unwrapped model, and what comes at once needs no merging"""
 
 
 class RightComputeRewards(Right, of="PPOTrainer.compute_rewards"):
-    whitened_by_hand = instead("""
-        config, parts = replace(self.config, whiten_rewards=False), []
-        for rows, chunk in self._chunks(prompts):
-            some = sampled = Generation(responses.responses[rows], responses.log_probs[rows], responses.mask[rows])
-            with self.accelerator.autocast():
-                if config.recompute_log_probs:
-                    some = self._recomputed(some, chunk)
-                part = evaluate_responses(
-                    self.accelerator.unwrap_model(self.model),
-                    self.ref_model,
-                    lambda *texts, chunk=chunk: self.score(*texts, prompts=chunk),
-                    *self._encode(chunk),
-                    some,
-                    config,
-                    self.kl_controller.value,
-                )
-            parts.append(replace(part, sampler_log_probs=sampled.log_probs))
-        found = parts[0] if len(parts) == 1 else merge_experiences(parts)
-        if self.config.whiten_rewards:
-            real = found.rewards[found.mask]
-            variance = real.var() if len(real) > 1 else torch.zeros(())
-            white = (real - real.mean()) / (variance + 1e-8).sqrt() + real.mean()
-            found = replace(found, rewards=torch.zeros_like(found.rewards).masked_scatter(found.mask, white))
-        return found
-    """)
-    """one chunk is not merged, and the whitening is written out"""
-    with_its_own_advantages = instead("""
-        self_config = self.config
-        with self.accelerator.autocast():
-            parts = []
-            for rows, chunk in self._chunks(prompts):
-                some = Generation(*[tensor[rows] for tensor in responses])
-                some = self._recomputed(some, chunk) if self_config.recompute_log_probs else some
-                parts.append(
-                    evaluate_responses(
-                        self.accelerator.unwrap_model(self.model),
-                        self.ref_model,
-                        partial(self.score, prompts=chunk),
-                        *self._encode(chunk),
-                        some,
-                        replace(self_config, whiten_rewards=False),
-                        float(self.kl_controller.value),
-                    )
-                )
-            whole = merge_experiences(parts)
-            whole = replace(whole, sampler_log_probs=responses.log_probs)
-            if self_config.whiten_rewards:
-                rewards = masked_whiten(whole.rewards, whole.mask, False)
-                advantages, returns = compute_response_gae(
-                    rewards, whole.values, whole.mask, self_config.gamma, self_config.lam
-                )
-                whole = replace(whole, rewards=rewards, advantages=advantages, returns=returns)
-        return whole
-    """)
-    """advantages and returns of the whitened rewards, which training_step makes again"""
+    whitened_by_hand = edit(
+        "return replace(experience, rewards=masked_whiten(experience.rewards, experience.mask, shift_mean=False)) => "
+        "real = experience.rewards[experience.mask]\n"
+        "variance = real.var() if len(real) > 1 else torch.zeros(())\n"
+        "white = (real - real.mean()) / (variance + 1e-8).sqrt() + real.mean()\n"
+        "rewards = torch.zeros_like(experience.rewards)\n"
+        "return replace(experience, rewards=rewards.masked_scatter(experience.mask, white))"
+    )
+    """the whitening is written out"""
+    with_its_own_advantages = edit(
+        "score = partial(self.score, prompts=chunk) => score = lambda *texts, c=chunk: self.score(*texts, prompts=c)",
+        "return replace(experience, rewards=masked_whiten(experience.rewards, experience.mask, shift_mean=False)) => "
+        "rewards, mask = masked_whiten(experience.rewards, experience.mask, False), experience.mask\n"
+        "made = compute_response_gae(rewards, experience.values, mask, self.config.gamma, self.config.lam)\n"
+        "return replace(experience, rewards=rewards, advantages=made[0], returns=made[1])",
+    )
+    """a lambda, and advantages and returns of the whitened rewards, which training_step makes again"""
 
 
 class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
-    log_softmax_by_hand = instead("""
-        config = self.config
-        logits, values = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
-        all_log_probs = torch.log_softmax(logits / config.temperature, dim=-1)
-        log_probs = all_log_probs.gather(-1, batch.responses.unsqueeze(-1)).squeeze(-1)
-        entropy = -(all_log_probs.exp() * all_log_probs).sum(dim=-1)[batch.mask].mean()
-        policy_loss = compute_ppo_loss(
-            log_probs, batch.log_probs, batch.advantages, clip_epsilon=config.clip_epsilon, mask=batch.mask
-        )
-        value_loss = compute_value_loss(
-            values, batch.values, batch.returns, clip_epsilon=config.value_clip_epsilon, mask=batch.mask
-        )
-        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        statistics = ppo_statistics(log_probs, batch.log_probs, batch.advantages, config.clip_epsilon, batch.mask)
-        statistics["policy_loss"] = policy_loss.item()
-        statistics["value_loss"] = value_loss.item()
-        statistics["entropy"] = entropy.item()
-        critic = value_statistics(values, batch.values, batch.returns, config.value_clip_epsilon, batch.mask)
-        return loss, {**critic, **statistics}
-    """)
-    """one log-softmax for log-probs and entropy"""
+    log_softmax_by_hand = edit(
+        "log_probs = gather_log_probs(outputs.logits, batch.responses, config.temperature) => "
+        "all_log_probs = torch.log_softmax(outputs.logits / config.temperature, dim=-1)\n"
+        "log_probs = all_log_probs.gather(-1, batch.responses.unsqueeze(-1)).squeeze(-1)",
+        "with torch.set_grad_enabled(config.entropy_coef > 0):\n => ",
+        "    entropy = masked_mean(token_entropy(outputs.logits, config.temperature), batch.mask) => "
+        "entropy = -(all_log_probs.exp() * all_log_probs).sum(dim=-1)[batch.mask].mean()",
+        "loss = combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef) => "
+        "loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy",
+    )
+    """one log-softmax for log-probs and entropy, and the sum written out"""
     real_tokens_only = instead("""
         config, mask = self.config, batch.mask
         output = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
@@ -192,35 +130,25 @@ class RightTrainingStep(Right, of="PPOTrainer.training_step"):
         'metrics["optimizer_steps"] = len(steps)'
     )
     """the means written out, in torch's default dtype"""
-    rolled_out_by_hand = instead("""
-        limit = float("inf") if self.config.max_update_kl is None else self.config.max_update_kl
-        generation = self.generate_responses(batch)
-        whole = self.compute_rewards(generation, batch)
-        mask, gamma = whole.mask, self.config.gamma
-        critic_lam = self.config.lam if self.config.critic_lam is None else self.config.critic_lam
-        advantages = compute_response_gae(whole.rewards, whole.values, mask, gamma, self.config.lam)[0]
-        returns = compute_response_gae(whole.rewards, whole.values, mask, gamma, critic_lam)[1]
-        rollout = self._rollout_metrics(replace(whole, advantages=advantages, returns=returns))
-        if self.config.whiten_advantages:
-            real = advantages[mask]
-            white = (real - real.mean()) / ((real.var() if len(real) > 1 else 1.0) + 1e-8) ** 0.5
-            advantages = torch.zeros_like(advantages).masked_scatter(mask, white)
-        self._set_learning_rate()
-        buffer = ExperienceBuffer()
-        buffer.append(replace(whole, advantages=advantages, returns=returns))
-        self.steps, epoch, is_far = [], 0, False
-        while epoch < self.config.num_epochs and not is_far:
-            for minibatch in buffer.minibatches(self.minibatch_size, generator=self.shuffling):
-                self.steps += [self.optimizer_step(minibatch)]
-                is_far = self.steps[-1]["approx_kl"] > limit
-                if is_far:
-                    break
-            epoch += 1
-        self.updates_done = self.updates_done + 1
-        self.kl_controller.update(rollout["kl"], whole.responses.shape[0])
-        return {**rollout, **_merge(self.steps)}
-    """)
-    """a while loop with a flag, the whitening written out, the rate set earlier, kl_coef changed at the end"""
+    while_loop_with_a_flag = edit(
+        "self._set_learning_rate()\nself.steps = []\n => ",
+        "buffer = => self._set_learning_rate()\nbuffer =",
+        "epochs = (buffer.minibatches(self.minibatch_size, self.shuffling) for _ in range(config.num_epochs))\n => "
+        "self.steps, epoch, is_far = [], 0, False\n"
+        'limit = float("inf") if config.max_update_kl is None else config.max_update_kl\n'
+        "while epoch < config.num_epochs and not is_far:\n",
+        "for minibatch in chain.from_iterable(epochs):\n"
+        "    self.steps.append(self.optimizer_step(minibatch))\n"
+        '    if config.max_update_kl is not None and self.steps[-1]["approx_kl"] > config.max_update_kl:\n'
+        "        break\n => "
+        "    for minibatch in buffer.minibatches(self.minibatch_size, generator=self.shuffling):\n"
+        "        self.steps += [self.optimizer_step(minibatch)]\n"
+        '        is_far = self.steps[-1]["approx_kl"] > limit\n'
+        "        if is_far:\n"
+        "            break\n"
+        "    epoch += 1\n",
+    )
+    """a while loop with a flag, and the rate set earlier"""
 
 
 class RightTrain(Right, of="PPOTrainer.train"):
@@ -236,20 +164,12 @@ class RightTrain(Right, of="PPOTrainer.train"):
         return self.history
     """)
     """no range and no progress bar"""
-    in_two_functions = instead("""
-        def update():
-            rows = self.prompt_queue.take(self.config.batch_size, len(prompts))
-            self.history.append(self.training_step([prompts[row] for row in rows]))
-
-        with RunLog(self.config.log_dir, list(self.history)) as log:
-            for number in range(self.updates_done + 1, self.config.num_updates + 1):
-                update()
-                log.write(number, self.history[-1])
-                if on_update is not None:
-                    on_update(self)
-        return self.history
-    """)
-    """the number of the update comes from the loop"""
+    counted_by_the_loop = edit(
+        "for _ in progress => for number in progress",
+        "log.write(self.updates_done => log.write(number + 1",
+        "return self.history => return list(self.history)",
+    )
+    """the number of the update comes from the loop, and the answer is a copy"""
 
 
 class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
@@ -262,38 +182,27 @@ class RightSaveCheckpoint(Right, of="PPOTrainer.save_checkpoint"):
         Path(file.name).replace(Path(directory) / CHECKPOINT_FILE)
     """)
     """a temporary file in the same folder, renamed by pathlib"""
-    serialized_in_memory = instead("""
-        import io
-
-        os.makedirs(directory, exist_ok=True)
-        target = os.path.join(directory, CHECKPOINT_FILE)
-        content = io.BytesIO()
-        torch.save(self._state(), content)
-        with open(target + ".tmp", "wb") as file:
-            file.write(content.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(target + ".tmp", target)
-    """)
-    """bytes first, and on the disk before the old file goes"""
+    serialized_in_memory = edit(
+        "torch.save(self._state(), unfinished) => "
+        "import io\n\ncontent = io.BytesIO()\ntorch.save(self._state(), content)\n"
+        "unfinished.write_bytes(content.getvalue())",
+        "os.replace(unfinished, directory / CHECKPOINT_FILE) => unfinished.rename(directory / CHECKPOINT_FILE)",
+    )
+    """bytes first, then one write"""
 
 
 class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):
-    the_other_way_round = instead("""
-        model = self.accelerator.unwrap_model(self.model)
-        try:
-            model.load_state_dict(state["model"], strict=True)
-        except RuntimeError as error:
-            raise ValueError(f"expected the same models, got weights of another shape or name: {error}") from None
-        for name, generator in self._generators().items():
-            generator.set_state(state["generators"][name])
-        self.history = list(state["history"])
-        self.updates_done = int(state["updates_done"])
-        self.prompt_queue.waiting = list(state["prompts_waiting"])
-        self.kl_controller.value = float(state["kl_coef"])
-        self.optimizer.load_state_dict(state["optimizer"])
-    """)
-    """models first, all else in another order, as copies"""
+    models_checked_by_torch = edit(
+        'self.accelerator.unwrap_model(self.model).load_state_dict(state["model"], strict=False)\n => ',
+        "self.optimizer.load => "
+        "try:\n"
+        '    self.accelerator.unwrap_model(self.model).load_state_dict(state["model"], strict=True)\n'
+        "except RuntimeError as error:\n"
+        '    raise ValueError(f"expected the same models, got others: {error}") from None\n'
+        "self.optimizer.load",
+        'state["prompts_waiting"] => list(state["prompts_waiting"])',
+    )
+    """torch compares names and shapes; what is restored is a copy"""
     shapes_checked_first = instead("""
         own = self.accelerator.unwrap_model(self.model).state_dict()
         saved = state["model"]
