@@ -87,6 +87,8 @@ class PairwiseLoss(Wrong, of="pairwise_loss"):
     """the probability of being wrong, without a logarithm: a confident mistake is hardly penalized"""
     squared_error_against_labels = instead("return ((chosen - 1).square() + rejected.square()).mean() / 2", read=WRONG)
     """squared errors against 1 and 0: comparisons say which text is better, not what a text is worth"""
+    hinge = edit("-logsigmoid(difference) => (1 - difference).clamp(min=0)")
+    """a hinge loss is 0 for each pair that wins by more than 1, and here such a pair still counts; use -logsigmoid"""
 
 
 class RankingLoss(Wrong, of="ranking_loss"):
@@ -104,6 +106,8 @@ class RankingLoss(Wrong, of="ranking_loss"):
     """each pair is counted in both directions: that says that each is better than the other"""
     summed_over_the_pairs_of_a_prompt = edit(".mean() => .sum(dim=1).mean()")
     """you take the sum over the pairs of a prompt, but it should be divided by K (K - 1) / 2"""
+    divided_by_k = edit(".mean() => .sum(dim=1).mean() / scores.shape[1]")
+    """you divide the sum over the pairs of a prompt by K, but there are K (K - 1) / 2 pairs"""
     summed_over_the_prompts = edit(".mean() => .mean(dim=1).sum()")
     """you take the sum over the prompts, and it should be the mean over pairs and prompts"""
     sorted_by_score = first("scores = scores.sort(dim=1, descending=True).values")

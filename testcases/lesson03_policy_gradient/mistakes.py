@@ -89,6 +89,10 @@ class ReinforceLoss(Wrong, of="reinforce_loss"):
     """a gradient flows into the weights, but they are plain data here, so detach them"""
     probabilities_weighted = edit("weights * log_probs => weights * log_probs.exp()")
     """probabilities are used instead of log-probs, but the gradient is E[weight * grad log p]"""
+    means_multiplied = edit(
+        "masked_mean(weights * log_probs, mask) => masked_mean(weights, mask) * masked_mean(log_probs, mask)"
+    )
+    """you multiply the mean of the weights by the mean of the log-probs, but each token needs a product of its own"""
     weights_ignored = edit("weights *  => ")
     """the weights are not used: this is supervised training on the own samples"""
     weights_centred = edit("weights * log_probs => (weights - masked_mean(weights, mask)) * log_probs", read=WRONG)

@@ -26,7 +26,7 @@ class PessimisticGain(Wrong, of="pessimistic_gain"):
     only_the_bounded_ratio = instead("return (ratios.clamp(1 - width, 1 + width) * merits.detach()).mean()")
     """a token that moved the wrong way has no gradient to come back with"""
     not_bounded = instead("return (ratios * merits.detach()).mean()")
-    """moving far away is still worth something: look beyond 1 +- width"""
+    """a policy that moves far away still gains something, so look beyond 1 +- width"""
     edges_exchanged = edit("1 + width => 1 - width")
     """tokens now stop counting before they have moved at all"""
 
@@ -108,7 +108,7 @@ class LabelReplies(Wrong, of="label_replies"):
         "labels[:, -1] = tokens[:, -1]\n"
         "return Rows(tokens, labels)"
     )
-    """right for the longest row of a batch only: give it a batch of several lengths"""
+    """the answer is right for the longest row of a batch only, so give it a batch of several lengths"""
     filling_learned = edit(
         "labels[row, len(prompts[row]) : len(whole)] = torch.tensor(replies[row]) => "
         "labels[row, len(prompts[row]) :] = tokens[row, len(prompts[row]) :]"
@@ -131,7 +131,7 @@ class LabelReplies(Wrong, of="label_replies"):
         "follows = (tokens == end) & (tokens.roll(1, 1) == end)\n"
         "return Rows(tokens, labels.masked_fill(follows, IGNORED))"
     )
-    """the model learns to stop again, but not after every prompt: give it prompts of all kinds"""
+    """the model learns to stop again, but not after every prompt, so give it prompts of all kinds"""
 
 
 class TrainChain(Wrong, of="train_chain"):
@@ -151,7 +151,7 @@ class TrainBandit(Wrong, of="train_bandit"):
     curiosity_without_effect = edit("gain + curiosity * entropy => gain")
     """the collapse is slower, but curiosity has no effect at all now"""
     sampled_answers_only = edit("gain + curiosity * entropy => gain - curiosity * log_chances[answers].mean()")
-    """it depends on which answers happened to be drawn: no payoff at all still moves the policy at random"""
+    """it depends on which answers happened to be drawn, so a policy without any payoff still moves at random"""
     steps_down = edit(
         "gain + curiosity * entropy => gain - curiosity * entropy", "scores + rate * slope => scores - rate * slope"
     )
@@ -244,12 +244,12 @@ class TestResponseMask(Wrong, of="test_response_mask"):
 
 class Diagnose(Wrong, of="diagnose"):
     always_healthy = instead('return "healthy"')
-    """every run is called healthy: compare the logs of two of them"""
+    """every run is called healthy, so compare the logs of two of them"""
     clip_fraction_only = instead("""
         if max(log["clip_fraction"]) == 0.0:
             return "ratio_stays_one"
         return "step_too_large" if max(log["clip_fraction"][:4]) > 0.73 else "healthy"
     """)
-    """only the clip fraction is read: other faults leave it as it is"""
+    """only the clip fraction is read, but other faults leave it as it is"""
     end_of_the_run_only = edit('abs(log["kl"][0]) > 1e-3 => abs(log["kl"][-1]) > 1e-3')
-    """a KL at the end of a run is no fault: every policy that learns has one"""
+    """a KL at the end of a run is no fault, because every policy that learns has one"""

@@ -5,16 +5,17 @@ from testcases.harness.oracle.mutations import Wrong, edit, first, instead
 
 class PlanMicrobatches(Wrong, of="plan_microbatches"):
     assigned_without_sorting = edit("argsort(lengths,  => argsort(0 * lengths, ")
-    """the rows are assigned in the order of the minibatch: one process may get all long ones; sort them first"""
+    """the rows are assigned in the order of the minibatch, so one process may get all long ones; sort them first"""
     shortest_first = edit("descending=True,  => ")
-    """shortest first: a row left over by an uneven division is then the longest; sort the longest first"""
+    """the shortest come first, so a row left over by an uneven division is the longest; sort the longest first"""
     later_of_equals_first = edit("descending=True, stable=True) => stable=True).flip(0)")
     """of two equally long rows the later one comes first; argsort with descending=True, stable=True keeps the order"""
     blocks_in_place_of_cards = edit(
         "[longest_first[process::n_processes] for process in range(n_processes)] => "
         "longest_first.tensor_split(n_processes)"
     )
-    """each process gets consecutive sorted rows, the first all long ones: the others wait for it; assign round-robin"""
+    """each process gets consecutive sorted rows, so the first gets all long ones and the others wait; assign
+    round-robin"""
     empty_microbatches_left_out = edit("in starts] => in starts if start < len(share)]")
     """a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones"""
     rest_dropped = edit(
@@ -25,7 +26,7 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
     rows_repeated = edit(
         "longest_first[process::n_processes] => longest_first.repeat(n_processes)[process::n_processes][:most_rows]"
     )
-    """rows are repeated until it divides, as DistributedSampler does: they count twice; leave it empty"""
+    """rows are repeated until it divides, as DistributedSampler does, so they count twice; leave it empty"""
     none_means_row_by_row = edit("or most_rows => or 1")
     """None is taken as one row at a time; it means all rows of the process at once"""
     number_in_place_of_size = edit("micro_batch_size or most_rows => -(-most_rows // (micro_batch_size or 1))")
@@ -34,22 +35,22 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
 
 class GradientWeight(Wrong, of="gradient_weight"):
     mean_over_processes_forgotten = edit("n_processes *  => ")
-    """DistributedDataParallel takes the mean over processes: without n_processes every step is too small"""
+    """DistributedDataParallel takes the mean over processes, so without n_processes every step is too small"""
     divided_by_processes_twice = edit("n_processes * tokens / total_tokens => tokens / total_tokens / n_processes")
-    """divided by the processes a second time: DistributedDataParallel has done it, so multiply"""
+    """you divide by the processes a second time, but DistributedDataParallel has done it already; multiply instead"""
     every_microbatch_in_full = instead("return float(n_processes if tokens else 0)")
-    """the sum of the means: each microbatch counts in full, so the step grows with their number"""
+    """you take the sum of the means, so each microbatch counts in full, and the step grows with their number"""
     sum_over_tokens = instead("return float(n_processes * tokens)")
-    """not divided by the tokens of the minibatch: the mean loss becomes a sum over tokens"""
+    """you don't divide by the tokens of the minibatch, so the mean loss becomes a sum over tokens"""
     share_upside_down = edit("tokens / total_tokens => total_tokens / max(tokens, 1)")
-    """the share is upside down: tokens of the microbatch over those of the minibatch"""
+    """the share is upside down; divide the tokens of the microbatch by those of the minibatch"""
     no_weight_at_all = instead("return 1.0")
-    """every microbatch weighs 1, as if its loss were a sum: it is a mean, so give it its share of the tokens"""
+    """every microbatch weighs 1, as if its loss were a sum, but it's a mean; give it its share of the tokens"""
 
 
 class MergeStatistics(Wrong, of="merge_statistics"):
     statistics_as_mean_of_means = edit("share * part[name] => part[name] / len(counted)")
-    """a mean of means: a part with one token counts as much as one with a thousand; weight by tokens"""
+    """you take a mean of means, so a part with one token counts as much as one with a thousand; weight by tokens"""
     largest_ratio_averaged = edit('max(part["ratio_max"] for part, _ in counted) => merged["ratio_max"]')
     """ratio_max is averaged like the others; the largest of all tokens is the largest of the parts' largest"""
     empty_part_multiplied_by_zero = edit(
@@ -59,41 +60,43 @@ class MergeStatistics(Wrong, of="merge_statistics"):
     largest_ratio_of_an_empty_part = edit("for part, _ in counted => for part in parts")
     """the largest ratio is taken over parts without tokens as well; they count nothing"""
     last_part_reported = instead("return [part for part, count in zip(parts, tokens) if count][-1]")
-    """each part overwrites the one before: only the last is reported; add them up by tokens"""
+    """each part overwrites the one before, so only the last is reported; add them up by tokens"""
     first_part_reported = instead("return [part for part, count in zip(parts, tokens) if count][0]")
     """only the first part is reported, as when the first process logs its own numbers"""
     statistics_summed = edit("count / total => count")
-    """the weighted sum is not divided by all tokens: numbers grow with the batch"""
+    """the weighted sum isn't divided by all tokens, so the numbers grow with the batch"""
     nan_hidden_in_the_means = edit("counted) for name => counted if part[name] == part[name]) for name")
-    """NaN is hidden: where a part with tokens says NaN the answer is NaN, and the ratio guard sees it"""
+    """NaN is hidden, but where a part with tokens says NaN the answer should be NaN, so that the ratio guard sees it"""
 
 
 class MergeMoments(Wrong, of="merge_moments"):
     moments_with_mean_of_means = edit("(counts * means).sum() / counts.sum() => means.mean()")
-    """a mean of means: it is right only where all parts have as many tokens; weight by counts"""
+    """you take a mean of means, which is right only where all parts have as many tokens; weight by counts"""
     variance_within_only = edit(" + counts * (means - mean).square() => ")
-    """squared deviations are only added: that is the variance within the parts; their means differ as well"""
+    """you only add the squared deviations, which are the variance within the parts, but their means differ as well"""
     between_without_counts = edit("+ counts *  => + ")
     """what the means differ by counts once a part; it counts once for each token of the part"""
     empty_part_kept = edit("[moments[:, 0] > 0] => ")
-    """a part without tokens is kept: its mean may be NaN, and 0 times NaN is NaN; drop it first"""
+    """a part without tokens is kept, but its mean may be NaN, and 0 times NaN is NaN; drop it first"""
     difference_of_large_numbers = edit(
         "(means - mean).square()).sum() => means.square()).sum() - counts.sum() * mean.square()"
     )
-    """the sum of squares minus n mean^2: with a large mean the difference of two large numbers is all rounding"""
+    """you take the sum of squares minus n mean^2, and with a large mean this difference of large numbers is all
+    rounding"""
     nan_taken_as_zero = first("moments = moments.nan_to_num()")
-    """NaN is taken as 0: only a part without tokens may be dropped, one with tokens makes the answer NaN"""
+    """NaN is taken as 0, but only a part without tokens may be dropped, and NaN in one with tokens makes the answer
+    NaN"""
     variance_in_place_of_squares = edit(".square()).sum() => .square()).sum() / counts.sum()")
-    """the third number is a variance: it is the sum of squared deviations, which adds up over parts"""
+    """the third number is a variance, but it should be the sum of squared deviations, which adds up over parts"""
 
 
 class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     own_nan_hidden = edit("masked_moments(values, mask) => masked_moments(values.nan_to_num(), mask)")
-    """NaN of this process is replaced before the moments: the other processes never hear of its broken numbers"""
+    """NaN of this process is replaced before the moments, so the other processes never hear of its broken numbers"""
     whitened_alone = edit("whitened = ( => count, mean, squares = masked_moments(values, mask)\nwhitened = (")
-    """mean and variance are those of this process: each whitens with other numbers; gather the moments"""
+    """mean and variance are those of this process, so each process whitens with other numbers; gather the moments"""
     nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask))) => masked_moments(values, mask)")
-    """`gather` is never called: each process whitens with its own mean and variance, and the others wait for it"""
+    """`gather` is never called, so each process whitens with its own mean and variance, and the others wait for it"""
     moments_averaged = edit(
         "count, mean, squares = merge_moments(gather(masked_moments(values, mask))) => "
         "moments = gather(masked_moments(values, mask))\n"
@@ -102,28 +105,28 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     )
     """the moments of the processes are averaged, so variance between them is lost; merge_moments merges them"""
     variance_divided_by_n = edit("(count - 1).clamp(min=1) => count")
-    """divided by n: masked_whiten has the unbiased variance, divided by n - 1, and two processes must equal one"""
+    """you divide by n, but masked_whiten divides by n - 1, and two processes must equal one"""
     single_token_divided_by_zero = edit(".clamp(min=1) => ")
-    """with a single token n - 1 is 0, and 0 / 0 is NaN: its variance is 0"""
+    """with a single token n - 1 is 0, and 0 / 0 is NaN, but its variance should be 0"""
     one_less_in_each_process = edit("gather( => moments := gather(", "count - 1 => count - len(moments)")
     """one is taken from n in each process; of all tokens together it is taken once"""
     gathered_twice = first("gather(masked_moments(values, mask))")
-    """asked twice, once for the mean and once for the variance: one gather brings all three numbers"""
+    """you gather twice, once for the mean and once for the variance, but one gather brings all three numbers"""
 
 
 class KeepReferenceAdapter(Wrong, of="keep_reference_adapter"):
     base_model_as_reference = instead("return policy")
-    """nothing is kept: with the adapters off the reference is the base model, not the SFT policy"""
+    """nothing is kept, so with the adapters off the reference is the base model, not the SFT policy"""
     empty_reference = edit("set_peft_model_state_dict(policy, weights, adapter_name=REFERENCE)\n => ")
-    """the new adapter is empty: it adds nothing, so the reference is the base model; copy the weights"""
+    """the new adapter is empty and adds nothing, so the reference is the base model; copy the weights"""
     reference_left_active = edit("set_adapter(trained) => set_adapter(REFERENCE)")
-    """the reference is left active: training would move it, and the policy would stand still"""
+    """the reference is left active, so training would move it, and the policy would stand still"""
     reference_left_trainable = edit(
         "return policy => "
         "[weight.requires_grad_() for name, weight in policy.named_parameters() if REFERENCE in name]\n"
         "return policy"
     )
-    """the reference is left trainable: the optimizer gets its parameters, and may change them"""
+    """the reference is left trainable, so the optimizer gets its parameters, and may change them"""
     reference_shares_tensors = edit(
         "return policy => "
         'for layer in (one for one in policy.modules() if hasattr(one, "lora_A")):\n'
@@ -132,48 +135,50 @@ class KeepReferenceAdapter(Wrong, of="keep_reference_adapter"):
     )
     """the reference shares its tensors with the policy's adapter, so it is trained along; copy them"""
     policy_frozen_too = edit("return policy => return policy.requires_grad_(False)")
-    """everything is frozen, the policy's own adapter included: nothing is left to train"""
+    """everything is frozen, the policy's own adapter included, so nothing is left to train"""
     reference_rounded = edit(
         "(policy, weights, => (policy, {name: weight.bfloat16() for name, weight in weights.items()},"
     )
-    """the copy is rounded to 16 bits: the KL is then not 0 at the first step; keep the dtype"""
+    """the copy is rounded to 16 bits, so the KL isn't 0 at the first step; keep the dtype"""
     policy_left_in_eval_mode = edit("return policy => return policy.eval()")
-    """the policy is left in eval mode: training goes on with it, in the mode it came in"""
+    """the policy is left in eval mode, but training goes on with it, in the mode it came in"""
 
 
 class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
     mean_over_processes_not_made_up_for = edit("int(lengths.sum()), self.processes.count) => int(lengths.sum()))")
-    """the gradients are averaged over processes, which the weight does not make up for: the step is too small"""
+    """the gradients are averaged over processes, which the weight doesn't make up for, so the step is too small"""
     mean_of_the_processes_means = edit(
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => "
         "tokens / max(int(lengths[torch.cat(own)].sum()), 1)"
     )
-    """weighted by this process's own tokens: the result is a mean of the processes' means; use those of all"""
+    """you weight by this process's own tokens, so the result is a mean of the processes' means; use the tokens of
+    all"""
     mean_of_the_microbatches_means = edit(
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => 1 / len(own)"
     )
-    """microbatches are averaged, not weighted by tokens: a short row counts as much as a long one"""
+    """microbatches are averaged, not weighted by tokens, so a short row counts as much as a long one"""
     all_rows_in_every_process = edit(
         "lengths.cpu(), self.processes.count => lengths.cpu(), 1", "plan[self.processes.index] => plan[0]"
     )
-    """every process computes all rows: nothing is gained, and each row counts once for each process"""
+    """every process computes all rows, so nothing is gained, and each row counts once for each process"""
     micro_batch_size_ignored = edit(", self.config.micro_batch_size) => )")
-    """micro_batch_size is ignored: each process computes all its rows at once, and memory runs out"""
+    """micro_batch_size is ignored, so each process computes all its rows at once, and memory runs out"""
     empty_microbatch_passed_over = edit(
         "plan[self.processes.index] => [index for index in plan[self.processes.index] if len(index)]",
         "is_spike = not => is_spike = bool(merged) and not",
     )
-    """an empty microbatch is passed over: this process exchanges nothing, and the others wait; give it weight 0"""
+    """an empty microbatch is passed over, so this process exchanges nothing, and the others wait; give it weight 0"""
     stand_in_row_counts = edit("lengths[index].sum() => lengths[index if len(index) else 0].sum()")
-    """the row in place of an empty microbatch counts: it is in another process already; its tokens are 0"""
+    """the row in place of an empty microbatch counts, but it's in another process already; its tokens are 0"""
     exchanged_in_every_backward = edit(
         "nullcontext() if is_last else self.accelerator.no_sync(self.model) => nullcontext()"
     )
-    """gradients are exchanged in every backward; once is enough: no_sync for all others, forward and backward"""
+    """gradients are exchanged in every backward, and once is enough; no_sync for all others, forward and backward"""
     spike_decided_alone = edit(
         "self.processes.collect(parts) => ([part for part in parts if part[1]] or [(statistics, 1)])"
     )
-    """each process looks at its own ratio: one skips the step, the other waits for its gradients; merge first"""
+    """each process looks at its own ratio, so one skips the step while the other waits for its gradients; merge
+    first"""
     own_statistics_reported = edit(
         "return merged => "
         "return merge_statistics(*zip(*([part for part in parts if part[1]] or [(statistics, 1)]), strict=True))"
@@ -184,9 +189,9 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
         "(everyones := self.processes.collect(parts)), strict=True)) | {\n"
         '    "ratio_mean": max(part["ratio_mean"] for part, count in everyones if count)}'
     )
-    """the largest of the microbatches' mean ratios decides: one rare row stops all; test the mean over tokens"""
+    """the largest of the microbatches' mean ratios decides, so one rare row stops all; test the mean over tokens"""
     spike_seen_too_late = edit("break => pass")
-    """the spike is seen after the last backward: its gradients have been exchanged for nothing; look before"""
+    """the spike is seen after the last backward, when its gradients have been exchanged for nothing; look before"""
     skipped_gradients_kept = edit("self.optimizer.zero_grad => is_spike or self.optimizer.zero_grad")
     """the gradients of a skipped step stay and come back in the next one; forget them in both cases"""
     gradients_forgotten_before_the_step = edit(
@@ -195,8 +200,8 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
     )
     """the gradients are forgotten before a step, so the last ones stay and hold memory in the next rollout"""
     backward_outside_no_sync = edit("        self.accelerator.backward =>     self.accelerator.backward")
-    """the backward is outside no_sync: DDP decides in the forward, but FSDP in the backward; both belong under it"""
+    """the backward is outside no_sync, but FSDP decides there (DDP in the forward); both belong under no_sync"""
     clipped_by_torch = edit("self.accelerator.clip_grad_norm_ => torch.nn.utils.clip_grad_norm_")
     """torch's clip_grad_norm_ knows nothing of split or scaled gradients; ask self.accelerator.clip_grad_norm_"""
     only_the_first_process_steps = edit("self.optimizer.step() => self.processes.is_first and self.optimizer.step()")
-    """only the first process steps: the others train on with old weights, and no two are alike any more"""
+    """only the first process steps, so the others train on with old weights, and no two are alike any more"""

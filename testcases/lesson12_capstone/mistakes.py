@@ -9,33 +9,35 @@ class SFTLoss(Wrong, of="sft_loss"):
         "\n"
         "return -masked_mean(gather_log_probs(logits, input_ids), loss_mask)"
     )
-    """each token is scored by the logits at its own position, which have read it: the one before predicts it"""
+    """each token is scored by the logits at its own position, which have read it; those one position before predict
+    it"""
     logits_shifted_with_the_tokens = edit("log_probs(logits => log_probs(logits.roll(-1, dims=1)")
-    """logits and tokens are both shifted, so each token is still scored by logits that have read it: logits[:, :-1]"""
+    """logits and tokens are both shifted, so each token is still scored by logits that have read it; shift logits[:,
+    :-1] only"""
     # huggingface/transformers#37830
     logits_shifted_twice = edit(
         "logits, input_ids => logits[:, :-1], input_ids[:, 1:]", "loss_mask[:, 1:] => loss_mask[:, 2:]"
     )
-    """shifted twice: token i + 1 is predicted by the logits at i, not by those before that"""
+    """you shift twice, but token i + 1 is predicted by the logits at i, not by those before that"""
     mask_not_shifted = edit("loss_mask[:, 1:] => loss_mask[:, :-1]")
-    """the tokens are shifted, the mask is not: it belongs to the tokens, so it loses its first column"""
+    """the tokens are shifted and the mask isn't, but it belongs to the tokens, so it should lose its first column"""
     every_token_learned = edit("loss_mask[:, 1:] => torch.ones_like(loss_mask[:, 1:])")
-    """the mask is not used: prompt and padding are learned as well"""
+    """the mask isn't used, so prompt and padding are learned as well"""
     likelihood_minimized = edit("-masked => masked")
-    """the mean log-likelihood without the minus: minimized, it unlearns"""
+    """the mean log-likelihood has no minus, so who minimizes it unlearns"""
     tokens_summed = edit("loss_mask[:, 1:]) => loss_mask[:, 1:]) * loss_mask[:, 1:].sum()")
-    """the sum over the tokens: a long batch then takes larger steps; it is a mean"""
+    """you take the sum over the tokens, so a long batch takes larger steps, and it should be a mean"""
     mean_of_row_means = instead(
         "log_probs = response_log_probs(logits, input_ids, prompt_length=1)\n"
         "rows = [row[real].mean() for row, real in zip(log_probs, loss_mask[:, 1:], strict=True) if real.any()]\n"
         "return -torch.stack(rows).mean()"
     )
-    """the mean of the rows' means: a token of a short response weighs more than one of a long response"""
+    """you take the mean of the rows' means, so a token of a short response weighs more than one of a long response"""
     multiplied_by_the_mask = instead(
         "mask = loss_mask[:, 1:]\n"
         "return -(response_log_probs(logits, input_ids, prompt_length=1) * mask).sum() / mask.sum()"
     )
-    """multiplied by the mask before the sum: NaN * 0 is NaN, so select with the mask"""
+    """you multiply by the mask before the sum, but NaN * 0 is NaN; select with the mask"""
 
 
 IN_PARTS = """
@@ -64,104 +66,110 @@ IN_PARTS = """
 
 class TrainSFT(Wrong, of="train_sft"):
     prompts_learned_too = first("data = data._replace(loss_mask=data.attention_mask)")
-    """the prompt is learned too: data.loss_mask marks the response, data.attention_mask all that is no padding"""
+    """the prompt is learned too; data.loss_mask marks the response, and data.attention_mask all that isn't padding"""
     learning_rate_not_decayed = edit("decay.step() => pass")
-    """the learning rate stays the same: it decays linearly to 0 over the steps"""
+    """the learning rate stays the same, but it should decay linearly to 0 over the steps"""
     seed_ignored = edit("config.seed => 0")
-    """the seed is ignored: every run takes the demonstrations in one order"""
+    """the seed is ignored, so every run takes the demonstrations in one order"""
     every_demonstration_twice = edit("order.split(config.batch_size) => 2 * order.split(config.batch_size)")
-    """two passes: each demonstration is seen once, or it is learned by heart"""
+    """you pass twice over the demonstrations, but each should be seen once, or it's learned by heart"""
     sft_gradients_pile_up = edit("optimizer.zero_grad(set_to_none=True) => pass")
-    """the gradients are never forgotten: each step takes all earlier ones again"""
+    """the gradients are never forgotten, so each step takes all earlier ones again"""
     sft_gradients_not_clipped = edit("nn.utils.clip_grad_norm_(policy.parameters(), 1.0) => pass")
     """the gradients are not clipped to the norm 1"""
     weights_decayed = edit("weight_decay=0.0,  => ")
     """AdamW's default weight decay moves the weights to 0; here it is 0"""
     trained_in_eval_mode = edit("policy.train() => policy.eval()")
-    """trained in eval mode: dropout, where a model has it, is never used"""
+    """you train in eval mode, so dropout, where a model has it, is never used"""
     left_in_train_mode = edit("policy.eval() => policy.train()")
-    """left in train mode: the next stage samples from it, with dropout on"""
+    """the model is left in train mode, so the next stage samples from it with dropout on"""
     parts_of_a_batch_averaged = instead(IN_PARTS.format(weight="1 / len(parts)"))
-    """the parts of a batch count alike: weight each by its share of the tokens to learn"""
+    """the parts of a batch count alike; weight each by its share of the tokens to learn"""
 
 
 class EvaluatePolicy(Wrong, of="evaluate_policy"):
     everything_visible = edit("torch.cat([attention_mask, mask], dim=1) => torch.ones_like(sequences).bool()")
-    """the padding is read as text: visible are the prompt's real tokens, then those of the response, side by side"""
+    """the padding is read as text, but only the prompt's real tokens and then the response's should be visible"""
     cut_responses_are_valid = edit(" and stop => ")
-    """a response that was cut counts as valid: it must also have stopped by itself"""
+    """a response that was cut counts as valid, but it must also have stopped by itself"""
     one_stop_token_counts = edit("(responses, config.stop_token_ids) => (responses, config.stop_token_ids[:1])")
-    """only the first stop token counts: a response has stopped with any of config.stop_token_ids"""
+    """only the first stop token counts, but a response has stopped with any of config.stop_token_ids"""
     padding_means_stopped = edit("is_stop(responses, config.stop_token_ids) => (~mask)")
-    """stopped means followed by padding: the longest response has none, and may have stopped; look for a stop"""
+    """a response counts as stopped if padding follows, but the longest has none, and may have stopped; look for a
+    stop"""
     padding_told_by_its_id = edit(
         "sequences = torch.cat( => mask = responses != config.pad_token_id\nsequences = torch.cat("
     )
-    """padding is found by its id: where that is the stop token's, the stop is lost; generate returns the mask"""
+    """padding is found by its id, so the stop is lost where the two are the same; generate returns the mask"""
     reference_read_with_dropout = edit("with evaluation_mode(reference): => if True:")
-    """the reference is read in the mode it is in: with dropout on its KL is noise; use evaluation_mode"""
+    """the reference is read in the mode it's in, and with dropout on its KL is noise; use evaluation_mode"""
     reference_put_into_eval_mode = edit("with evaluation_mode(reference): => if reference.eval():")
-    """the reference is left in eval mode: an evaluation leaves all as it was; use evaluation_mode"""
+    """the reference is left in eval mode, but an evaluation should leave all as it was; use evaluation_mode"""
     policy_left_in_eval_mode = first("policy.eval()")
-    """the policy is left in eval mode: its training goes on afterwards; generate restores the mode by itself"""
+    """the policy is left in eval mode, and its training goes on afterwards; generate restores the mode by itself"""
     kl_of_a_token = edit("kl.masked_fill(~mask, 0.0).sum(dim=1) => kl[mask]")
-    """the KL of a token: of a whole response it is the sum over its tokens, then the mean over responses"""
+    """you report the KL of a token, but it should be the sum over a response's tokens, then the mean over responses"""
     kl_by_the_estimator_of_the_config = edit("config.temperature)) => config.temperature), config.kl_estimator)")
-    """config.kl_estimator is for the rewards of the training: the KL reported here is always the sum of k1"""
+    """config.kl_estimator is for the rewards of the training, but the KL reported here is always the sum of k1"""
     kl_of_the_padding = edit("kl.masked_fill(~mask, 0.0) => kl")
-    """the KL is summed over padding as well: mask it first"""
+    """the KL is summed over padding as well; mask it first"""
     kl_reversed = edit(
         "estimate_kl(log_probs, gather_log_probs(ref_logits, responses, config.temperature)) => "
         "estimate_kl(gather_log_probs(ref_logits, responses, config.temperature), log_probs)"
     )
-    """reference minus policy: KL(policy || reference) is the mean of policy minus reference, over its samples"""
+    """you take reference minus policy, but KL(policy || reference) is the mean of policy minus reference, over its
+    samples"""
     kl_from_itself = first("reference = policy")
-    """the policy is compared with itself: the KL is measured against the SFT model"""
+    """the policy is compared with itself, but the KL is measured against the SFT model"""
     evaluation_at_temperature_1 = edit("responses, config.temperature => responses")
-    """the reference is read at temperature 1: both log-probs need config.temperature"""
+    """the reference is read at temperature 1, but both log-probs need config.temperature"""
     special_tokens_in_the_text = edit("skip_special_tokens=True => skip_special_tokens=False")
-    """the stop token stays in the text, so no response is well-formed: decode with skip_special_tokens=True"""
+    """the stop token stays in the text, so no response is well-formed; decode with skip_special_tokens=True"""
     gold_of_the_valid_only = edit("sum(gold) / len(gold) => sum(gold) / max(1, sum(valid))")
-    """gold is averaged over the grammatical responses only: any other one counts, with 0"""
+    """gold is averaged over the grammatical responses only, but any other one should count, with 0"""
     gold_against_the_first_prompt = edit("zip(prompts, texts => zip(len(texts) * [prompts[0]], texts")
-    """every response is held against the first prompt: each has its own topic"""
+    """every response is held against the first prompt, but each has its own topic"""
     evaluated_without_chance = edit("generator=generator => generator=generator, top_k=1")
-    """the most likely token is always taken: PPO trains the distribution, so samples of it are to be evaluated"""
+    """the most likely token is always taken, but PPO trains the distribution, so samples of it should be evaluated"""
     evaluated_with_the_global_generator = edit(", generator=generator => ")
-    """sampled with the global generator: evaluating would then change the training, and each policy meet other luck"""
+    """you sample with the global generator, so evaluating would change the training, and each policy would meet other
+    luck"""
 
 
 class TrainPolicy(Wrong, of="train_policy"):
     resume_from_ignored = first("resume_from = None")
-    """resume_from is ignored: the updates before the checkpoint are done again; trainer.load_checkpoint comes first"""
+    """resume_from is ignored, so the updates before the checkpoint are done again; trainer.load_checkpoint comes
+    first"""
     sft_model_trained_in_place = edit(
         "model =  => reference = make_reference(sft.policy)\nmodel = ",
         "copy.deepcopy(sft.policy) => sft.policy",
         "make_reference(sft.policy), config => reference, config",
     )
-    """the SFT model itself is trained: stage 1's policy is the starting point of other runs, so train a copy"""
+    """the SFT model itself is trained, but stage 1's policy is the starting point of other runs; train a copy"""
     sft_model_becomes_the_reference = edit("make_reference(sft.policy) => sft.policy.requires_grad_(False).eval()")
-    """the SFT model itself becomes the reference, so it is frozen for whoever uses it next: make_reference copies"""
+    """the SFT model itself becomes the reference, so it's frozen for whoever uses it next; make_reference copies"""
     copy_stays_frozen = edit(".requires_grad_(True) => ")
-    """the copy stays frozen where the SFT model was: requires_grad_(True), or the policy never moves"""
+    """the copy stays frozen where the SFT model was, so the policy never moves; call requires_grad_(True)"""
     policy_is_the_reference = edit("make_reference(sft.policy) => model.policy")
-    """the trained policy is its own reference: freezing it stops the training, and the KL is always 0"""
+    """the trained policy is its own reference, so freezing it stops the training, and the KL is always 0"""
     critic_from_nothing = edit(
         "trainer = PPO => for weight in model.value_model.parameters():\n    weight.data.fill_(0.5)\ntrainer = PPO"
     )
-    """the critic starts from nothing: a copy of the reward model is already right at the last token"""
+    """the critic starts from nothing, but a copy of the reward model is already right at the last token"""
     critic_shares_the_reward_model = edit(
         "trainer = PPO => model.value_model.backbone = reward.reward_model.backbone\ntrainer = PPO"
     )
-    """the critic shares the reward model's backbone: frozen with it, or changing the reward while it learns; copy it"""
+    """the critic shares the reward model's backbone, so it's frozen with it, or changes the reward as it learns; copy
+    it"""
     sft_model_returned = edit("PPOResult(trainer.policy => PPOResult(sft.policy")
-    """the SFT model is returned: the tuned policy is trainer.policy"""
+    """the SFT model is returned, but the tuned policy is trainer.policy"""
     sft_model_left_in_eval_mode = first("sft.policy.eval()")
-    """the SFT model is left in eval mode: stage 1 stays as it was; a copy may be put into any mode"""
+    """the SFT model is left in eval mode, but stage 1 should stay as it was; a copy may be put into any mode"""
     global_generator_seeded = first("import torch\n\ntorch.manual_seed(config.seed)")
-    """torch.manual_seed resets the caller's random numbers: the trainer has generators of its own, from config.seed"""
+    """torch.manual_seed resets the caller's random numbers, but the trainer has generators of its own, from
+    config.seed"""
     prompts_of_one_batch = first("prompts = prompts[: config.batch_size]")
-    """only the first batch of prompts is trained on: trainer.train takes them all and draws the batches"""
+    """only the first batch of prompts is trained on; trainer.train takes them all and draws the batches"""
     trained_on_the_truth = edit(
         "PPOTrainer(model, reward.reward_model => PPOTrainer(model, gold",
         "trainer = PPO => "
@@ -174,4 +182,4 @@ class TrainPolicy(Wrong, of="train_policy"):
         "\n"
         "trainer = PPO",
     )
-    """the gold score is the reward: the truth is for the evaluation only, training has the reward model"""
+    """the gold score is the reward, but the truth is for the evaluation only, and training has the reward model"""
