@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from solutions.lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
 
 from . import BLUE, ORANGE, PINK
+from .shared import clip_panel
 from .style import INK, RULE, canvas
 
 CASES = (0.5, 1.0, 1.5)
@@ -59,39 +60,13 @@ def promise_and_delivery() -> tuple[Figure, str]:
     return figure, alt
 
 
-def objective(ratio: float, advantage: float, clip_epsilon: float = 0.2) -> tuple[float, float]:
-    """Objective of one token, and its slope with respect to the log-probability."""
-    log_prob = torch.tensor(ratio).double().log().requires_grad_()
-    value = -compute_ppo_loss(log_prob, torch.zeros(()).double(), torch.tensor(advantage).double(), clip_epsilon)
-    (slope,) = torch.autograd.grad(value, log_prob)
-    return value.item(), slope.item()
-
-
 def six_cases() -> tuple[Figure, str]:
     figure, panels = canvas(3.0, 2)
-    ratios = torch.linspace(0.25, 1.75, 61).tolist()
     for axes, advantage, name in zip(panels, (1.0, -1.0), ("good token, A = +1", "bad token, A = -1"), strict=True):
-        axes.axvspan(0.8, 1.2, color=RULE, alpha=0.2, lw=0)
-        axes.plot(ratios, [ratio * advantage for ratio in ratios], "--", color=ORANGE, label="ratio · A, unclipped")
-        axes.plot(ratios, [objective(ratio, advantage)[0] for ratio in ratios], color=BLUE, label="objective")
-        for ratio in CASES:
-            value, slope = objective(ratio, advantage)
-            axes.plot(ratio, value, "o", ms=8, color=BLUE if slope else PINK)
-            wrong_way = (ratio - 1) * advantage < 0
-            axes.annotate(
-                "stop" if slope == 0 else "go back" if wrong_way else "push up" if advantage > 0 else "push down",
-                (ratio, value),
-                ((-9, 4) if value == 1.0 else (9, -9 if advantage > 0 else 3))
-                if slope
-                else (14 if advantage > 0 else 0, -17),
-                textcoords="offset points",
-                ha="center" if not slope else "right" if value == 1.0 else "left",
-                fontsize=9,
-                color=INK,
-            )
-        axes.set(xlabel="ratio", title=name, xlim=(0.0, 2.0))
-    panels[0].set(ylabel="objective (maximized)", ylim=(0, 1.9))
-    panels[1].set(ylim=(-1.9, 0))
+        clip_panel(axes, compute_ppo_loss, torch.tensor(CASES), advantage, 0.2)
+        axes.set(title=name)
+    panels[0].set(ylabel="objective (dot: its gradient)", ylim=(0, 2.1))
+    panels[1].set(ylim=(-2.1, 0))
     panels[0].legend(loc="upper left", fontsize=9)
     alt = (
         "The clipped objective against the ratio, clip_epsilon 0.2. Left, advantage +1: it rises with the ratio and is "

@@ -1,9 +1,9 @@
-"""The figures of lesson 6: the rewards of one response, the three estimators, and the adaptive controller."""
+"""The figures of lesson 6: the rewards of one response, and the three estimators."""
 
 import torch
 from matplotlib.figure import Figure
 
-from solutions.lesson06_kl_rewards import AdaptiveKLController, compute_rewards, estimate_kl
+from solutions.lesson06_kl_rewards import compute_rewards, estimate_kl
 
 from . import BLUE, GREEN, ORANGE
 from .style import INK, RULE, canvas
@@ -69,31 +69,4 @@ def three_estimators() -> tuple[Figure, str]:
     return figure, alt
 
 
-def two_horizons() -> tuple[Figure, str]:
-    figure, (left, right) = canvas(2.6, 2)
-    for horizon, style in ((200, "-"), (2000, "--")):
-        controller, kl, coefficients = AdaptiveKLController(kl_coef=0.02, target=6.0, horizon=horizon), [], []
-        for _ in range(400):
-            coefficients.append(controller.value)
-            kl.append(0.6 / controller.value)
-            controller.update(kl[-1], n_steps=64)
-        left.plot(kl, style, label=f"horizon {horizon}")
-        right.plot(coefficients, style)
-    left.axhline(6, color=RULE, lw=0.8)
-    left.text(400, 6.5, "target", ha="right", color=INK)
-    left.set(xlabel="batch of 64 responses", ylim=(0, 31), title="KL of a response (nats)")
-    left.legend(loc="upper right")
-    right.set(xlabel="batch of 64 responses", ylim=(0, 0.11), title="kl_coef")
-    alt = (
-        "Two runs of the adaptive controller on a policy whose KL is 0.6 / kl_coef. With horizon 200 the KL falls "
-        "from 30 to the target 6 within about 30 batches, with horizon 2000 it takes about 320; kl_coef rises "
-        "from 0.02 to 0.1 in both."
-    )
-    return figure, alt
-
-
-FIGURES = {
-    "rewards-of-a-response": rewards_of_a_response,
-    "three-estimators": three_estimators,
-    "two-horizons": two_horizons,
-}
+FIGURES = {"rewards-of-a-response": rewards_of_a_response, "three-estimators": three_estimators}

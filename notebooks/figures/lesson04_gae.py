@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures import BLUE, ORANGE, SKY, YELLOW
+from book.figures import BLUE, ORANGE, SKY
+from book.figures.shared import LAMS, error_panel
 from tiny_models.checkpoints import one_response
 
 from . import suptitle
@@ -19,9 +20,6 @@ NUMBERS = ("log_probs", "ref_log_probs", "values")
 WORDS = ONE["tokens"]
 QUIET = torch.tensor([word in ("the", "film", "was", "but", "plot") for word in WORDS])
 """Words that hardly changed the value."""
-LAMS = torch.tensor([*range(0, 80, 10), *range(80, 101, 2)], dtype=torch.float64) / 100
-TRUTH = torch.arange(7, dtype=torch.float64) / 6
-"""The value of each mood from 0 to 6, in section 3."""
 
 
 def table(grid: Tensor, lams: Sequence[float]) -> tuple[Figure, str]:
@@ -63,29 +61,10 @@ def weights_of_n(steps: Tensor, within: dict[float, Tensor], half: dict[float, i
     )
 
 
-def mood_reviews(count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, moods before each word, and mask of reviews: random walks from mood 3 that end at 0 or at 6."""
-    chance = torch.Generator().manual_seed(0)
-    moves = 2 * torch.randint(2, (count, 100), generator=chance) - 1
-    moods = torch.cat([torch.full((count, 1), 3), 3 + moves.cumsum(1)], dim=1)
-    over = ((moods <= 0) | (moods >= 6)).cummax(dim=1).values
-    assert over[:, -1].all()  # every review came to its end
-    mask = ~over[:, :-1]
-    return (mask & (moods[:, 1:] == 6)).double(), moods[:, :-1].clamp(0, 6), mask
-
-
 def bias_and_variance(bias_squared: Tensor, variance: Tensor) -> tuple[Figure, str]:
     figure, axis = pyplot.subplots()
-    mean_squared = bias_squared + variance
-    best = mean_squared.argmin()
-    axis.stackplot(LAMS, bias_squared, variance, labels=["bias²", "variance"], colors=[SKY, YELLOW])
-    axis.plot(LAMS, mean_squared, color="black", label="mean squared error")
-    axis.plot(LAMS[best], mean_squared[best], "o", color="black")
-    arrow, least = {"arrowstyle": "->", "shrinkB": 5}, f"least at lam = {LAMS[best]:.2f}"
-    axis.annotate(least, (LAMS[best], mean_squared[best]), (0.86, 0.02), ha="center", arrowprops=arrow)
-    axis.set(xlabel="lam", ylabel="error of the estimate (score²)", xlim=(0, 1), ylim=(0, 0.029))
+    error_panel(axis, bias_squared, variance)
     axis.set_title("The error of the estimated value against lam")
-    axis.legend(loc="upper right", ncols=3)
     return figure, (
         "Error against lam, as two stacked areas. Bias squared fills most of the left and shrinks to nothing at lam = "
         "1. Variance is thin on the left and fills the right. Their sum, a black line, falls until it is least near "

@@ -1,16 +1,15 @@
 """Notebook 5: the six cases of the clip, a pessimistic bound on a real policy, and three ways to limit a step."""
 
 import random
-from collections.abc import Callable
 from types import ModuleType
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures import BLUE, GREEN, ORANGE, YELLOW
+from book.figures import BLUE, GREEN, YELLOW
+from book.figures.shared import Loss, clip_panel
 from tiny_models.checkpoints import REWARD_MODEL
 from tiny_models.language import sample_prompts
 
@@ -21,42 +20,20 @@ RATES = torch.tensor([0, 0.001, 0.002, 0.003, 0.005, 0.01, 0.015, 0.02, 0.03])
 WORTH = torch.randn(50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 LOOKS = {"unclipped": (YELLOW, "--"), "clip": (BLUE, "-"), "penalty": (GREEN, "-.")}
 
-Loss = Callable[..., Tensor]
-
-
-def objective_and_gradient(loss_of: Loss, ratios: Tensor, advantage: float, clip_epsilon: float) -> tuple[Tensor, ...]:
-    """Objective of one token at each ratio, and its gradient with respect to the log-probability."""
-    log_probs = ratios.double().log().requires_grad_()
-    zero, weight = torch.zeros(()).double(), torch.tensor(advantage).double()
-    objectives = torch.stack([-loss_of(one, zero, weight, clip_epsilon) for one in log_probs])
-    (gradients,) = torch.autograd.grad(objectives.sum(), log_probs)
-    return objectives.detach(), gradients
-
-
-def clip_panel(axes: Axes, loss_of: Loss, dots: Tensor, advantage: float, clip_epsilon: float) -> None:
-    grid = torch.linspace(0.3, 2.0, 171).double()
-    axes.axvspan(1 - clip_epsilon, 1 + clip_epsilon, color="0.92")
-    axes.plot(grid, grid * advantage, "--", color=YELLOW, label="ratio · A, unclipped")
-    axes.plot(grid, objective_and_gradient(loss_of, grid, advantage, clip_epsilon)[0], color=BLUE, label="objective")
-    objectives, gradients = objective_and_gradient(loss_of, dots, advantage, clip_epsilon)
-    for ratio, objective, gradient in zip(dots.tolist(), objectives.tolist(), gradients.tolist(), strict=True):
-        axes.plot(ratio, objective, "o", color=BLUE if gradient else ORANGE, markersize=8)
-        beside = (7, -14) if advantage > 0 else (7, 7) if gradient else (-24, -18)
-        axes.annotate(f"gradient {gradient + 0.0:.1f}", (ratio, objective), beside, textcoords="offset points")
-    axes.set(xlabel="ratio", ylabel="objective", xlim=(0.3, 2.2))
-
 
 def six_cases(loss_of: Loss, cases: Tensor, clip_epsilon: float) -> tuple[Figure, str]:
     figure, (left, right) = pyplot.subplots(1, 2)
     clip_panel(left, loss_of, cases, 1.0, clip_epsilon)
     clip_panel(right, loss_of, cases, -1.0, clip_epsilon)
     left.set_title("good token, A = 1", fontweight="normal")
+    left.set_ylabel("objective (dot: its gradient)")
     right.set_title("bad token, A = -1", fontweight="normal")
     left.legend(loc="upper left")
     suptitle(figure, "The objective of one token against its ratio")
     return figure, (
         "Two panels, the interval in gray. Good token: the objective rises with the ratio and is flat above the "
-        "interval. Bad token: it is flat below the interval and falls with the ratio above. Dots mark three ratios."
+        "interval. Bad token: it is flat below the interval and falls with the ratio above. Dots mark three ratios and "
+        "say what the gradient does: stop at 1.5 of the good and at 0.5 of the bad token, push or go back elsewhere."
     )
 
 

@@ -1,4 +1,4 @@
-"""Notebook 12: proxies that like nonsense, recorded runs at eight KL coefficients, one response taken apart."""
+"""Notebook 12: proxies that like nonsense, and recorded runs at eight KL coefficients."""
 
 import json
 import random
@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import nn
 
 from book.figures import BLUE, GREEN, ORANGE, PINK
 from tiny_models import builders, checkpoints, gold, language, preferences, presets
 
 from . import suptitle
-from .models import EOS, PAD, TOKENIZER, evaluated, shipped_policy_and_critic
+from .models import EOS, PAD, TOKENIZER
 
 RECORDED = Path(__file__).parents[2] / "book" / "playgrounds" / "overoptimization.json"
 PRESET = presets.find_preset("tiny")
@@ -183,69 +182,4 @@ def sweep(runs: dict[float, Recorded], best: float) -> tuple[Figure, str]:
         "Proxy and gold reward at the end against kl_coef from 0 to 0.6. The proxy reward falls, most on the right. "
         "Gold rises from 0 to its maximum at 0.08 and falls a little to 0.6; from 0.04 to 0.3 it lies above the dotted "
         "line, the best evaluation of the run with 0."
-    )
-
-
-def fitted_form(run: Recorded, used: Tensor, alpha: float, beta: float, peak: float) -> tuple[Figure, str]:
-    figure, axis = pyplot.subplots()
-    grid = torch.linspace(0.01, float(run.d.max()), 300)
-    fitted = run.gold[0] + grid * (alpha - beta * grid.log())
-    axis.plot(run.d, run.proxy, "s", markersize=4, color=ORANGE, label="proxy reward (standard deviations)")
-    axis.plot(run.d[used], run.gold[used], "o", markersize=5, color=BLUE, label="gold reward (points), fitted")
-    axis.plot(run.d[~used], run.gold[~used], "o", color=BLUE, markersize=5, fillstyle="none", label="gold, not fitted")
-    axis.plot(grid, fitted.where(fitted > -0.1, torch.nan), color=BLUE, label="fit")
-    axis.axvline(peak, color="black", linestyle=":", linewidth=1, label="maximum of the fit")
-    axis.set(xlabel=DISTANCE, ylabel="reward", ylim=(-0.15, 2))
-    axis.legend(loc="center right")
-    suptitle(figure, "A fit to one run without KL penalty")
-    return figure, (
-        "Rewards over d. The gold reward rises, has its highest points between 1 and 1.6, then falls towards 0. The "
-        "fitted curve has its maximum, a dotted line, near there, but passes below the highest points. The proxy "
-        "reward rises over the whole width."
-    )
-
-
-def numbers_in_a_row(axis: Axes, numbers: Tensor) -> None:
-    """Each number above its token, all at one height."""
-    for place, number in enumerate(numbers.tolist()):
-        text = f"{round(number, 2) + 0.0:.2f}"
-        axis.text(place, 1.02, text, transform=axis.get_xaxis_transform(), ha="center", va="bottom", fontsize=8)
-
-
-def the_one_response(lessons: SimpleNamespace, sft: nn.Module, kl_coef: float) -> Any:
-    """What the trainer would store for the response of all lessons, from the models that come with the course."""
-    model = shipped_policy_and_critic(lessons, lessons.reward)
-    score = lessons.reward.RewardModel.from_pretrained(checkpoints.REWARD_MODEL).eval()
-    ids = {"stop_token_ids": (EOS,), "pad_token_id": PAD}
-    config = lessons.rollout.RolloutConfig(**ids, max_new_tokens=20)
-    return evaluated(lessons, model, sft, lambda ids, mask, _: score(ids, mask), config, kl_coef)
-
-
-def taken_apart(experience: Any, kl: Tensor) -> tuple[Figure, str]:
-    figure, axes = pyplot.subplots(4, 1, sharex=True, figsize=(8, 5.8))
-    words = TOKENIZER.convert_ids_to_tokens(experience.responses[0].tolist())
-    rows = (
-        (experience.rewards[0], "reward\n(std)", ORANGE),
-        (kl, "KL, k1\n(nats)", GREEN),
-        (experience.values[0], "value before\n(std)", BLUE),
-        (experience.advantages[0], "advantage\n(std, raw)", PINK),
-    )
-    for axis, (numbers, label, color) in zip(axes, rows, strict=True):
-        if label.startswith("value"):  # its changes count, not its distance from 0
-            axis.step(range(len(words)), numbers, where="mid", color=color)
-            axis.plot(range(len(words)), numbers, "o", color=color, markersize=4)
-            axis.margins(y=0.15)
-        else:
-            axis.bar(range(len(words)), numbers, color=color)
-            axis.axhline(0, color="black", linewidth=0.8)
-        numbers_in_a_row(axis, numbers)
-        axis.set_ylabel(label)
-    figure.align_ylabels()
-    axes[-1].set_xticks(range(len(words)), words, rotation=45, ha="right", rotation_mode="anchor")
-    axes[-1].set_xlabel(f'token of the response to "{QUESTION}"')
-    suptitle(figure, "One response, after three updates of the policy")
-    return figure, (
-        "Four charts over the tokens of one response. Reward: almost nothing at each token, one tall bar at the end. "
-        "KL: one bar up at superb, one down at weak. Value before each token: low up to superb, high after it, low "
-        "again after weak. Advantage: positive up to superb, negative from but to weak."
     )
