@@ -20,12 +20,11 @@ from tutorial.lesson07_actor_critic import (
 
 VALUE_MODEL = scenario("value_model", of=ValueModel.forward)
 ACTOR_CRITIC = scenario("actor_critic", of=PolicyAndValue.forward)
-VALUES_ALONE = scenario("values_alone", of=PolicyAndValue.response_values)
+VALUES_ALONE = scenario("actor_critic", of=PolicyAndValue.response_values)
 SHARED_ACTOR_CRITIC = scenario("shared_actor_critic", of=SharedPolicyAndValue.forward)
 CRITIC_OF = scenario("critic_of", of=critic_from_reward_model)
 REFERENCE_OF = scenario("reference_of", of=make_reference)
-ACTOR_CRITIC_PASSES = scenario("actor_critic_passes", of=PolicyAndValue.forward)
-SHARED_PASSES = scenario("shared_passes", of=SharedPolicyAndValue.forward)
+LORA = scenario("lora_line", of=reference_mode, seconds=60.0)  # the first call imports peft
 
 PAD, TEXT = False, True
 ONES = [1.0, 1.0, 1.0]
@@ -60,7 +59,7 @@ def test_value_model_by_hand(input_ids, attention_mask, values):
     assert_equal(VALUE_MODEL(input_ids=input_ids, attention_mask=attention_mask), values)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_value_model_gradient():
     # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the backbone times the digits
     answer, grads = value_and_gradients(
@@ -74,14 +73,6 @@ def test_value_model_gradient():
     )
     assert_equal(answer, [[107.5, 215.5, 0.0]])
     assert_equal(grads, head=[[17.0, 2.0, 5.0]], gain=[17.0, 20.0, 500.0])
-
-
-def test_value_model_leaves_the_modes_as_they_are():
-    # The head is in eval mode before, the backbone in train mode.
-    assert_equal(
-        scenario("value_model_modes", of=ValueModel.forward)(input_ids=[[7, 5]], attention_mask=[[TEXT, TEXT]]),
-        modes_as_before=True,
-    )
 
 
 # PolicyAndValue
@@ -142,44 +133,43 @@ def test_policy_and_value_takes_the_logits_that_the_policy_gives():
     assert_equal(ACTOR_CRITIC(**PAIR, scale=0.5), logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
 
 
-def test_policy_and_value_gradient_of_the_logits():
-    answer, grads = value_and_gradients(ACTOR_CRITIC, **BOTH_GAINS, of="logits", weights=FIRST_WORD)
-    assert_equal(grads, policy_gain=[12.0, 10.0, 300.0], critic_gain=None)
-
-
-def test_policy_and_value_gradient_of_the_values():
-    answer, grads = value_and_gradients(ACTOR_CRITIC, **BOTH_GAINS, of="values")
-    assert_equal(grads, policy_gain=None, critic_gain=[12.0, 10.0, 300.0])
+@named(
+    "of, weights, policy_gain, critic_gain",
+    {
+        "of-the-logits": ("logits", FIRST_WORD, [12.0, 10.0, 300.0], None),
+        "of-the-values": ("values", torch.ones(1, 2).double(), None, [12.0, 10.0, 300.0]),
+    },
+)
+@pytest.mark.points(2)
+def test_policy_and_value_gradient(of, weights, policy_gain, critic_gain):
+    answer, grads = value_and_gradients(ACTOR_CRITIC, **BOTH_GAINS, of=of, weights=weights)
+    assert_equal(grads, policy_gain=policy_gain, critic_gain=critic_gain)
 
 
 def test_policy_and_value_is_one_pass_of_each():
-    assert_equal(ACTOR_CRITIC_PASSES(**PAIR), passes_of_the_policy=1, passes_of_the_critic=1, modes_as_before=True)
+    answer = scenario("passes", of=PolicyAndValue.forward)(**PAIR)
+    assert_equal(answer, passes_of_the_policy=1, passes_of_the_critic=1)
+
+
+ALONE = {"method": "response_values"}
 
 
 @RESPONSES
 @pytest.mark.points(4)
 def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digits):
-    assert_equal(
-        VALUES_ALONE(input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length), critic(digits)
-    )
+    text = {"input_ids": input_ids, "attention_mask": attention_mask, "prompt_length": prompt_length}
+    assert_equal(VALUES_ALONE(**text, **ALONE), critic(digits))
 
 
 def test_response_values_gradient():
-    answer, grads = value_and_gradients(VALUES_ALONE, **PAIR, critic_gain=ONES, wrt="critic_gain")
+    answer, grads = value_and_gradients(VALUES_ALONE, **PAIR, **ALONE, critic_gain=ONES, wrt="critic_gain")
     assert_equal(answer, [[107.5, 215.5]])
     assert_equal(grads, critic_gain=[12.0, 10.0, 300.0])
 
 
 def test_response_values_needs_no_pass_of_the_policy():
-    assert_equal(
-        scenario("values_alone_passes", of=PolicyAndValue.response_values)(**PAIR),
-        passes_of_the_policy=0,
-        passes_of_the_critic=1,
-        modes_as_before=True,
-    )
-
-
-# SharedPolicyAndValue.forward
+    answer = scenario("passes", of=PolicyAndValue.response_values)(**PAIR, **ALONE)
+    assert_equal(answer, passes_of_the_policy=0, passes_of_the_critic=1)
 
 
 @RESPONSES
@@ -228,7 +218,7 @@ def test_shared_policy_and_value_gradient_of_the_values():
 
 
 def test_shared_policy_and_value_is_one_pass_of_the_backbone():
-    assert_equal(SHARED_PASSES(**PAIR), passes_of_the_backbone=1)
+    assert_equal(scenario("passes", of=SharedPolicyAndValue.forward)(**PAIR, method="shared"), passes_of_the_policy=1)
 
 
 # critic_from_reward_model: a reward model with backbone (1, 2, 4), a buffer of sevens, head (8, 16, 32) and bias 64
@@ -298,16 +288,12 @@ NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
         "all-is-in-eval-mode-already": ((), ("", "0", "1", "2", "2.0", "2.1", "2.2")),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_freeze_by_hand(frozen, evaluating):
     answer = scenario("frozen_layers", of=freeze)(frozen=frozen, evaluating=evaluating)
     assert_equal(answer, same_model=True, trainable="none", train_mode="none", weights=NUMBERS)
-
-
-def test_freeze_switches_dropout_off():
-    # 2 + 2 + 3 = 7 and 7; the norm of two equal numbers is its bias, 5; 6 * 5 + 6 * 5 + 7 = 67
-    answer = scenario("frozen_output", of=freeze)(x=[[1.0, 1.0]])
-    assert_equal(answer, first=[[67.0]], second=[[67.0]], learns=False)
+    # 2 + 2 + 3 = 7 and 7; the norm of two equal numbers is its bias, 5; 6 * 5 + 6 * 5 + 7 = 67, without any dropout
+    assert_equal(answer, outputs=[[67.0], [67.0]])
 
 
 @pytest.mark.points(2)
@@ -343,13 +329,11 @@ def test_make_reference_leaves_the_policy_as_it_is(frozen, evaluating, policy_tr
     assert_equal(answer, policy_gradients_as_before=True, policy_dropout_as_before=True)
 
 
-# reference_mode: the base model is y = 1 x; each adapter adds its number to the slope. y(1) is asked for. The first
-# call imports peft, which takes seconds.
+# reference_mode: the base model is y = 1 x; each adapter adds its number to the slope. y(1) is asked for.
 
-BARE = {"adapters": {"policy": 2.0}, "active": "policy", "seconds": 60.0}
-SFT = {"adapters": {"policy": 2.0, "reference": 4.0}, "active": "policy", "seconds": 60.0}
+BARE = {"adapters": {"policy": 2.0}, "active": "policy"}
+SFT = {"adapters": {"policy": 2.0, "reference": 4.0}, "active": "policy"}
 FROM = named("start", {"bare-base": BARE, "sft-adapter": SFT})
-LORA = scenario("lora_line", of=reference_mode)
 
 
 @named(
@@ -357,6 +341,7 @@ LORA = scenario("lora_line", of=reference_mode)
     {
         # 1 + 2 outside; inside the base model alone
         "without-reference-the-adapters-are-off": ({"policy": 2.0}, "policy", 3.0, 1.0),
+        "at-step-0-the-policy-is-its-reference": ({"policy": 4.0, "reference": 4.0}, "policy", 5.0, 5.0),
         "reference-adapter-is-on": ({"policy": 2.0, "reference": 4.0}, "policy", 3.0, 5.0),
         "whatever-came-first": ({"reference": 4.0, "policy": 2.0}, "policy", 3.0, 5.0),
         "another-adapter-is-no-reference": ({"policy": 2.0, "preference": 8.0}, "policy", 3.0, 1.0),
@@ -367,7 +352,7 @@ LORA = scenario("lora_line", of=reference_mode)
 )
 @pytest.mark.points(4)
 def test_reference_mode_by_hand(adapters, active, before, inside):
-    answer = LORA(adapters=adapters, active=active, seconds=60.0)
+    answer = LORA(adapters=adapters, active=active)
     assert_equal(answer, before=before, inside=inside, after=before, active_after=active, yielded="the policy")
 
 

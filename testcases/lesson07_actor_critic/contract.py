@@ -1,7 +1,13 @@
 """Lesson 7: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
 from testcases.harness.suite.asserts import scenario
-from tutorial.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, critic_from_reward_model
+from tutorial.lesson07_actor_critic import (
+    PolicyAndValue,
+    SharedPolicyAndValue,
+    ValueModel,
+    critic_from_reward_model,
+    reference_mode,
+)
 
 # The checks are given, above the solution; they have to stay there.
 TEXT = {"input_ids": [[7, 5, 3]], "attention_mask": [[True, True, True]]}
@@ -18,10 +24,13 @@ BAD_RESPONSE = {
     "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
 }
 
-AGREEMENT = {critic_from_reward_model: 1, PolicyAndValue.response_values: 1}
+AGREEMENT = {critic_from_reward_model: 1, reference_mode: 3}
 REFUSALS = {
     scenario("value_model", of=ValueModel.forward): (TEXT, BAD_TEXT),
     scenario("actor_critic", of=PolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
-    scenario("values_alone", of=PolicyAndValue.response_values): (RESPONSE, BAD_RESPONSE),
+    scenario("actor_critic", of=PolicyAndValue.response_values): (
+        {**RESPONSE, "method": "response_values"},
+        BAD_RESPONSE,
+    ),
     scenario("shared_actor_critic", of=SharedPolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
 }

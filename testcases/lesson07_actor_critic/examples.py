@@ -33,9 +33,7 @@ def examples(seed: int) -> list[Call]:
         text = {"input_ids": ids, "attention_mask": mask}
         found += _of_the_critic(draw, text, evaluating)
         found += _of_the_response(draw, {**text, "prompt_length": prompt_length}, (rows, response_length), evaluating)
-    found.append(_long_in_bfloat16())
-    for name in ("value_model", "value_model_modes"):
-        found.append(example(scenario(name, of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
+    found.append(example(scenario("value_model", of=ValueModel.forward), input_ids=[[4]], attention_mask=[[True]]))
     return found + _of_copies(draw) + _of_frozen(draw, generator(seed)) + _of_adapters(draw)
 
 
@@ -44,15 +42,6 @@ def _of_the_critic(draw: torch.Generator, text: dict[str, Tensor], evaluating: b
     weights, given = normal_from(draw, *text["input_ids"].shape), {"gain": normal_from(draw, 3)}
     given |= {"head": normal_from(draw, 1, 3), "evaluating": evaluating}
     return [example(critic, **text), example(critic, **text, **given, grad_of=("gain", "head"), grad_weights=weights)]
-
-
-def _long_in_bfloat16() -> Call:
-    """Texts of 2,100 and 2,099 tokens, which neither bfloat16 nor float16 can count; of the features the positions."""
-    mask = torch.ones(2, 2100, dtype=torch.bool)
-    mask[1, 0] = False
-    gain = torch.tensor([0.0, 1.0, 0.0]).bfloat16()
-    text = {"input_ids": mask.long(), "attention_mask": mask}
-    return example(scenario("value_model", of=ValueModel.forward), **text, gain=gain, dtype="bfloat16")
 
 
 def _of_copies(draw: torch.Generator) -> list[Call]:
@@ -93,7 +82,7 @@ def _of_frozen(draw: torch.Generator, own: torch.Generator) -> list[Call]:
         found.append(example(scenario("frozen_layers", of=freeze), **given))
         for trained in (0.0, 2 + float(uniform_from(own))):
             found.append(example(scenario("reference_of", of=make_reference), **given, trained=trained))
-    return [*found, example(scenario("frozen_output", of=freeze), x=normal_from(draw, 3, 2))]
+    return found
 
 
 def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], evaluating: bool) -> list[Call]:
@@ -106,45 +95,45 @@ def _of_the_response(draw: torch.Generator, text: dict, shape: tuple[int, int], 
         "word_head": normal_from(draw, 2, 3),
         "word_bias": normal_from(draw, 2),
     }
-    both, alone, shared = (
-        scenario("actor_critic", of=PolicyAndValue.forward),
-        scenario("values_alone", of=PolicyAndValue.response_values),
-        scenario("shared_actor_critic", of=SharedPolicyAndValue.forward),
-    )
-    found = [example(both, **text), example(alone, **text), example(shared, **text)]
+    both = scenario("actor_critic", of=PolicyAndValue.forward)
+    shared = scenario("shared_actor_critic", of=SharedPolicyAndValue.forward)
+    alone = scenario("actor_critic", of=PolicyAndValue.response_values)
+    method = {"method": "response_values"}
+    found = [example(both, **text), example(alone, **text, **method), example(shared, **text)]
     found += [example(model, **text, scale=0.5) for model in (both, shared)]
     for part, weights in (("logits", words), ("values", words[..., 0])):
         options = {"grad_through": part, "grad_weights": weights, "evaluating": evaluating}
         found.append(example(both, **text, **gains, grad_of=tuple(gains), **options))
         found.append(example(shared, **text, **heads, grad_of=tuple(heads), **options))
-    found.append(example(shared, **text, **heads, grad_of="value_head", grad_through="values"))
-    actor = {"policy_gain": gains.pop("policy_gain")}
-    found.append(example(both, **text, **gains, frozen="policy", grad_of="critic_gain", grad_through="values"))
-    weighed = {"grad_of": "policy_gain", "grad_through": "logits", "grad_weights": words}
-    found.append(example(both, **text, **actor, frozen="value_model", **weighed))
-    found.append(example(alone, **text, **gains, evaluating=evaluating, grad_of="critic_gain"))
-    found.append(example(scenario("actor_critic_passes", of=PolicyAndValue.forward), **text))
-    found.append(example(scenario("values_alone_passes", of=PolicyAndValue.response_values), **text))
-    found.append(example(scenario("shared_passes", of=SharedPolicyAndValue.forward), **text))
+    for trained, part, frozen in (("critic_gain", "values", "policy"), ("policy_gain", "logits", "value_model")):
+        given = {trained: gains[trained], "frozen": frozen, "grad_of": trained, "grad_through": part}
+        found.append(example(both, **text, **given, grad_weights=words if part == "logits" else words[..., 0]))
+    values = {"critic_gain": gains["critic_gain"], "evaluating": evaluating, "grad_of": "critic_gain"}
+    found.append(example(alone, **text, **method, **values))
+    for exercise, kind in (
+        (PolicyAndValue.forward, "forward"),
+        (PolicyAndValue.response_values, "response_values"),
+        (SharedPolicyAndValue.forward, "shared"),
+    ):
+        found.append(example(scenario("passes", of=exercise), **text, method=kind))
     return found
 
 
 def _of_adapters(draw: torch.Generator) -> list[Call]:
-    lora = scenario("lora_line", of=reference_mode)
+    lora = scenario("lora_line", of=reference_mode, seconds=60.0)
     found = []
     for names in (("policy",), ("reference", "policy"), ("default", "preference")):
         active = names[-1]
         adapters = {name: float(number) for name, number in zip(names, normal_from(draw, len(names)), strict=True)}
-        given = {"adapters": adapters, "active": active, "seconds": 60.0}
-        found += [
-            example(lora, **given),
-            example(lora, **given, interrupted=True),
-            example(lora, **given, interrupted=True, error="out of memory"),
-            example(lora, **given, interrupted=True, error="stopped from the keyboard"),
-            example(lora, **given, trainable=f"lora_A.{active}"),
-            example(lora, **given, trainable=f"lora_B.{active}"),
-            example(lora, **given, trainable=f"base_layer lora_B.{active}", interrupted=True, no_grad=True),
-        ]
+        for options in (
+            {},
+            {"interrupted": True},
+            {"interrupted": True, "error": "out of memory"},
+            {"interrupted": True, "error": "stopped from the keyboard"},
+            {"trainable": f"lora_A.{active}"},
+            {"trainable": f"base_layer lora_B.{active}", "interrupted": True, "no_grad": True},
+        ):
+            found.append(example(lora, adapters=adapters, active=active, **options))
     return found
 
 

@@ -3,5 +3,4 @@
 # ruff: noqa: F403  looked up by name
 from .scenarios_adapters import *
 from .scenarios_copies import *
-from .scenarios_models import *
 from .scenarios_values import *

@@ -1,6 +1,5 @@
 """LoRA policies for reference_mode."""
 
-import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,17 +9,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.backbones import Line
 
-from .scenarios_models import (
-    give_gradients,
-    gpt2,
-    gradients_of,
-    in_train_mode,
-    listed,
-    logits_of,
-    seeded,
-    step,
-    trainable_in,
-)
+from .scenarios_copies import give_gradients, gradients_of, in_train_mode, listed, trainable_in
 
 
 class _Interrupted(Exception):
@@ -49,6 +38,7 @@ def lora_line(
     The context was used before, when the policy had its first adapter alone.
 
     Args:
+        adapters: without any, the policy is the base model itself.
         active: the adapter that is trained.
         trainable: the parameters that require a gradient before; what `peft` chose where None.
         interrupted: an exception leaves the context, `error` of ERRORS.
@@ -100,28 +90,11 @@ def _inside(lesson: Any, policy: Any, x: Tensor, interruption: BaseException | N
     return answer | {"gradients_on_after": torch.is_grad_enabled()}
 
 
-def refused_model(lesson: Any) -> Any:
-    with lesson.reference_mode(Line()) as policy:
-        return policy(torch.ones(1, 1)).item()
-
-
-def gpt2_lora(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int, from_sft_adapter: bool) -> Any:
-    """Logits at step 0 and in reference mode, and both after a step of the policy."""
-    policy = _gpt2_lora(seed, from_sft_adapter)
-    names = {name for name, parameter in policy.named_parameters() if parameter.requires_grad}
-    answer = {"policy_at_step_0": logits_of(policy, input_ids, attention_mask).detach()}
-    with lesson.reference_mode(policy) as reference:
-        answer["reference_at_step_0"] = logits_of(reference, input_ids, attention_mask)
-    step(policy, input_ids, attention_mask)
-    with lesson.reference_mode(policy) as reference:
-        answer["reference_after"] = logits_of(reference, input_ids, attention_mask)
-    answer["policy_after"] = logits_of(policy, input_ids, attention_mask).detach()
-    answer["same_trainable"] = names == set(trainable_in(policy))
-    return answer
-
-
 def _lora(lesson: Any, adapters: dict[str, float], active: str) -> Any:
     """A `peft` model of rank 1 on `Line`: A is 1, and B is the number that the adapter adds."""
+    if not adapters:
+        with lesson.reference_mode(Line()) as policy:
+            return policy
     config = LoraConfig(r=1, lora_alpha=1, lora_dropout=0.0, target_modules=["slope"])
     first, *others = adapters
     policy = get_peft_model(Line(), config, adapter_name=first)
@@ -136,24 +109,6 @@ def _lora(lesson: Any, adapters: dict[str, float], active: str) -> Any:
             slope.lora_A[name].weight.fill_(1.0)
             slope.lora_B[name].weight.fill_(added)
     return policy.double()
-
-
-def _gpt2_lora(seed: int, from_sft_adapter: bool) -> Any:
-    """A GPT-2 whose policy adapter starts as a copy of an SFT adapter, named "reference", or as nothing."""
-    config = LoraConfig(
-        r=2, lora_alpha=4, lora_dropout=0.0, target_modules=["c_attn"], fan_in_fan_out=True, use_dora=True
-    )
-    with seeded(seed), warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers in words that are going out of use
-        policy = get_peft_model(gpt2(seed), config, adapter_name="policy")
-        if from_sft_adapter:
-            policy.add_adapter("reference", config)
-            trained = {name: tensor for name, tensor in policy.named_parameters() if ".policy." in name}
-            for name, tensor in policy.named_parameters():
-                if ".reference." in name:
-                    tensor.data.normal_(std=0.5)
-                    trained[name.replace(".reference.", ".policy.")].data.copy_(tensor.data)
-    return policy.double().eval()
 
 
 def _short(name: str) -> str:

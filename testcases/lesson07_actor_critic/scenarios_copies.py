@@ -1,25 +1,16 @@
-"""Models copied and frozen: the critic from the reward model, freeze and the reference."""
+"""Models copied and frozen: the critic from the reward model, freeze and the reference; what can be told of a model."""
 
+import importlib
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from testcases.harness.doubles.backbones import TinyBackbone
+
 from .scenarios_digits import Digits
-from .scenarios_models import (
-    dropouts_of,
-    fill,
-    first_numbers,
-    give_gradients,
-    gpt2,
-    gradients_of,
-    in_train_mode,
-    listed,
-    reward_model_on,
-    shared_tensors,
-    trainable_in,
-)
+from .scenarios_values import fill
 
 
 def critic_of(
@@ -29,7 +20,7 @@ def critic_of(
 
     Another one was made before the reward model had them.
     """
-    reward_model = reward_model_on(lesson, Digits()).to(gain.dtype)
+    reward_model = _reward_model_on(lesson, Digits()).to(gain.dtype)
     lesson.critic_from_reward_model(reward_model)
     with torch.no_grad():
         reward_model.backbone.gain.copy_(gain)
@@ -42,14 +33,13 @@ def critic_of(
     slopes = gradients_of(reward_model)
     torch.manual_seed(0)
     critic = lesson.critic_from_reward_model(reward_model)
-    shared = shared_tensors(critic, reward_model)
     answer = {
         "class": type(critic).__name__,
         "backbone": critic.backbone.gain.detach().clone(),
         "buffer": critic.backbone.offset.detach().clone(),
         "head_weight": critic.head.weight.detach().clone(),
         "head_bias": critic.head.bias.detach().clone(),
-        "shared": listed(shared),
+        "shared": listed(_shared_tensors(critic, reward_model)),
         "trainable": listed(trainable_in(critic)),
     }
     if trained:
@@ -61,23 +51,18 @@ def critic_of(
     return answer
 
 
-def gpt2_critic(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int, dtype: str) -> Any:
-    """The critic at the last token of each row (they have no padding on the right), and the score.
-
-    All of the reward model is frozen but its first parameter.
-    """
-    reward_model = reward_model_on(lesson, gpt2(seed).transformer).to(getattr(torch, dtype))
+def critic_and_score(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
+    """The critic at the last token of each row (they have no padding on the right), and the score; on a model with
+    attention."""
+    reward_model = _reward_model_on(lesson, TinyBackbone(seed)).double()
     fill(reward_model.head, seed)
-    reward_model.requires_grad_(False).eval()
-    next(reward_model.parameters()).requires_grad_(True)
-    critic = lesson.critic_from_reward_model(reward_model)
-    values = critic(input_ids, attention_mask)
-    return {
-        "value": values[:, -1].detach(),
-        "score": reward_model(input_ids, attention_mask).detach(),
-        "shared": listed(shared_tensors(critic, reward_model)),
-        "frozen": listed(name for name, parameter in critic.named_parameters() if not parameter.requires_grad),
-    }
+    values = lesson.critic_from_reward_model(reward_model)(input_ids, attention_mask)
+    return {"value": values[:, -1].detach(), "score": reward_model(input_ids, attention_mask).detach()}
+
+
+def _reward_model_on(lesson: Any, backbone: nn.Module) -> Any:
+    lesson02 = importlib.import_module("..lesson02_reward_model", lesson.__name__)
+    return lesson02.RewardModel(backbone)
 
 
 class Layers(nn.Sequential):
@@ -91,18 +76,17 @@ class Layers(nn.Sequential):
         self.register_buffer("steps", torch.tensor([0.0]))
 
 
-def _layers(numbers: Tensor | None = None, scale: str = "scale") -> nn.Module:
-    """Each parameter is filled with its number; `scale` is the name of the one in front."""
-    model = Layers(SimpleNamespace(scale=scale)).double()
+def _layers(
+    frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), numbers: Tensor | None = None, scale: str = "scale"
+) -> nn.Module:
+    """The layers in train mode, but for the parameters and modules of these names ("" is the whole).
+
+    Each parameter is filled with its number; `scale` is the name of the one in front.
+    """
+    model = Layers(SimpleNamespace(scale=scale)).double().train()
     with torch.no_grad():
         for number, parameter in enumerate(model.parameters()):
             parameter.fill_(number + 1.0 if numbers is None else numbers[number])
-    return model
-
-
-def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...], **made: Any) -> nn.Module:
-    """The layers in train mode, but for the parameters and modules of these names ("" is the whole)."""
-    model = _layers(**made).train()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(name not in frozen)
     for name, module in model.named_modules():
@@ -111,41 +95,31 @@ def _prepared(frozen: tuple[str, ...], evaluating: tuple[str, ...], **made: Any)
     return model
 
 
-def frozen_layers(lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), **made: Any) -> Any:
-    model = _prepared(frozen, evaluating, **made)
+def frozen_layers(lesson: Any, **made: Any) -> Any:
+    """What `freeze` gives back and how it leaves the model, of which "outputs" are two: dropout would make them
+    differ."""
+    model = _layers(**made)
     result = lesson.freeze(model)
-    new = sorted(vars(model).keys() - vars(_layers(**made)).keys())
-    return {**_state(result, model), "weights": first_numbers(model), "new_attributes": listed(new)}
-
-
-def _state(result: Any, model: nn.Module) -> dict[str, Any]:
-    """What `freeze` gave back, and how it left the model."""
+    torch.manual_seed(0)
+    ones = torch.ones(1, 2, dtype=torch.float64)
     return {
         "same_model": result is model,
         "trainable": listed(trainable_in(model)),
         "train_mode": listed(in_train_mode(model)),
+        "weights": _first_numbers(model),
+        "outputs": torch.cat([model(ones), model(ones)]).detach(),
+        "new_attributes": listed(sorted(vars(model).keys() - vars(_layers(**made)).keys())),
     }
 
 
-def frozen_output(lesson: Any, x: Tensor) -> Any:
-    """What a frozen model gives twice: dropout would make them differ, and a gradient would reach its weights."""
-    model = _prepared((), ()).to(x.dtype)
-    lesson.freeze(model)
-    torch.manual_seed(0)
-    first, second = model(x), model(x)
-    return {"first": first, "second": second, "learns": first.requires_grad}
-
-
-def reference_of(
-    lesson: Any, frozen: tuple[str, ...] = (), evaluating: tuple[str, ...] = (), trained: float = 0.0, **made: Any
-) -> Any:
+def reference_of(lesson: Any, trained: float = 0.0, **made: Any) -> Any:
     """The reference of a policy, and both after `trained` was added to all that the policy holds.
 
     Another reference was made before, when the policy held other numbers.
     """
-    policy = _prepared(frozen, evaluating, **made)
+    policy = _layers(**made)
     give_gradients(policy)
-    slopes, dropout = gradients_of(policy), dropouts_of(policy)
+    slopes, dropout = gradients_of(policy), _dropouts_of(policy)
     held = [tensor.detach().clone() for tensor in (*policy.parameters(), *policy.buffers())]
     _add(policy, 1.0)
     lesson.make_reference(policy)
@@ -154,18 +128,21 @@ def reference_of(
             tensor.copy_(number)
     torch.manual_seed(0)
     reference = lesson.make_reference(policy)
-    left = {"gradients_as_before": slopes == gradients_of(policy), "dropout_as_before": dropout == dropouts_of(policy)}
+    left = {
+        "policy_gradients_as_before": slopes == gradients_of(policy),
+        "policy_dropout_as_before": dropout == _dropouts_of(policy),
+    }
     _add(policy, trained)
     return {
         "class": type(reference).__name__,
-        "weights": first_numbers(reference),
-        "shared": listed(shared_tensors(reference, policy)),
+        "weights": _first_numbers(reference),
+        "shared": listed(_shared_tensors(reference, policy)),
         "trainable": listed(trainable_in(reference)),
         "train_mode": listed(in_train_mode(reference)),
-        "policy_weights": first_numbers(policy),
+        "policy_weights": _first_numbers(policy),
         "policy_trainable": listed(trainable_in(policy)),
         "policy_train_mode": listed(in_train_mode(policy)),
-        **{f"policy_{name}": value for name, value in left.items()},
+        **left,
     }
 
 
@@ -173,3 +150,41 @@ def _add(model: nn.Module, number: float) -> None:
     with torch.no_grad():
         for tensor in (*model.parameters(), *model.buffers()):
             tensor.add_(number)
+
+
+def _first_numbers(model: nn.Module) -> Tensor:
+    """First number of each parameter and buffer: the layers are filled with one number each."""
+    return torch.stack([tensor.detach().flatten()[0] for tensor in (*model.parameters(), *model.buffers())])
+
+
+def trainable_in(model: nn.Module) -> list[str]:
+    return [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+
+
+def in_train_mode(model: nn.Module) -> list[str]:
+    return [name or "the whole" for name, module in model.named_modules() if module.training]
+
+
+def give_gradients(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        parameter.grad = torch.full_like(parameter, 0.5) if parameter.requires_grad else None
+
+
+def gradients_of(model: nn.Module) -> dict[str, Any]:
+    """The gradients that have been accumulated so far."""
+    return {name: None if tensor.grad is None else tensor.grad.tolist() for name, tensor in model.named_parameters()}
+
+
+def _dropouts_of(model: nn.Module) -> list[float]:
+    return [module.p for module in model.modules() if isinstance(module, nn.Dropout)]
+
+
+def _shared_tensors(first: nn.Module, second: nn.Module) -> list[str]:
+    """Names in `first` of what stands in the same memory as something of `second`."""
+    places = {tensor.data_ptr() for tensor in (*second.parameters(), *second.buffers())}
+    named = (*first.named_parameters(), *first.named_buffers())
+    return [name for name, tensor in named if tensor.data_ptr() in places]
+
+
+def listed(names: Any) -> str:
+    return ", ".join(names) or "none"

@@ -1,12 +1,16 @@
-"""Critic, actor and both together, on toys that answer in digits and on small language models."""
+"""Critic, actor and both together, on toys that answer in digits, and on one layer of attention."""
 
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
+
+from testcases.harness.doubles.backbones import TinyBackbone, TinyLM
+from testcases.harness.doubles.calls import forget_the_batch
+from testcases.harness.doubles.drawing import normal
 
 from .scenarios_digits import DigitCritic, DigitPolicy, Digits, digit_head
-from .scenarios_models import fill, gpt2, in_train_mode, llama, on_real_tokens, reward_model_on, with_parameters
 
 
 def value_model(
@@ -21,31 +25,8 @@ def value_model(
     model = lesson.ValueModel(Digits(refuses_a_cache=True)).train(not evaluating)
     model.head = digit_head().train(not evaluating)
     parameters = {"backbone.gain": gain, "head.weight": head}
-    values = with_parameters(model.to(getattr(torch, dtype)), parameters, input_ids, attention_mask)
-    return on_real_tokens(values, attention_mask)
-
-
-def value_model_modes(lesson: Any, input_ids: Tensor, attention_mask: Tensor) -> Any:
-    model = lesson.ValueModel(Digits()).double()
-    model.head.eval()
-    modes = in_train_mode(model)
-    model(input_ids, attention_mask)
-    return {"modes_as_before": modes == in_train_mode(model)}
-
-
-def gpt2_values(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
-    model = lesson.ValueModel(gpt2(seed).transformer).double()
-    fill(model.head, seed)
-    return on_real_tokens(model(input_ids, attention_mask), attention_mask)
-
-
-def gpt2_last_value_and_score(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
-    """The critic at the last token, and the reward model with the same backbone and head."""
-    critic = lesson.ValueModel(gpt2(seed).transformer).double()
-    fill(critic.head, seed)
-    scorer = reward_model_on(lesson, critic.backbone)
-    scorer.head = critic.head
-    return {"value": critic(input_ids, attention_mask)[:, -1], "score": scorer(input_ids, attention_mask)}
+    values = _with_parameters(model.to(getattr(torch, dtype)), parameters, input_ids, attention_mask)
+    return _on_real_tokens(values, attention_mask)
 
 
 def actor_critic(
@@ -53,50 +34,21 @@ def actor_critic(
     input_ids: Tensor,
     attention_mask: Tensor,
     prompt_length: int,
+    method: str = "forward",
     policy_gain: Tensor | None = None,
     critic_gain: Tensor | None = None,
-    dtype: str = "float64",
     evaluating: bool = False,
     frozen: str = "none",
     scale: float = 1.0,
 ) -> Any:
-    """`frozen`: one of the two models. `scale`: what the policy multiplies its head's logits by."""
-    model = _actor_and_critic(lesson, dtype).train(not evaluating)
+    """`method`: "forward", or "response_values". `frozen`: one of the two models. `scale`: what the policy multiplies
+    its head's logits by."""
+    model = lesson.PolicyAndValue(DigitPolicy(), DigitCritic()).double().train(not evaluating)
     model.policy.scale = scale
     getattr(model, frozen, nn.Module()).requires_grad_(False)
     parameters = {"policy.transformer.gain": policy_gain, "value_model.backbone.gain": critic_gain}
-    outputs = with_parameters(model, parameters, input_ids, attention_mask, prompt_length)
-    return _response_part(outputs, attention_mask, prompt_length)
-
-
-def actor_critic_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
-    model = _actor_and_critic(lesson)
-    return _passes(model, model.forward, input_ids, attention_mask, prompt_length)
-
-
-def gpt2_actor_critic(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, seed: int) -> Any:
-    model = lesson.PolicyAndValue(gpt2(seed), DigitCritic().double())
-    return _response_part(model(input_ids, attention_mask, prompt_length), attention_mask, prompt_length)
-
-
-def values_alone(
-    lesson: Any,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    prompt_length: int,
-    critic_gain: Tensor | None = None,
-    dtype: str = "float64",
-    evaluating: bool = False,
-) -> Any:
-    model = _actor_and_critic(lesson, dtype).train(not evaluating)
-    parameters = {"value_model.backbone.gain": critic_gain}
-    values = with_parameters(model, parameters, input_ids, attention_mask, prompt_length, method="response_values")
-    return on_real_tokens(values, attention_mask[:, prompt_length:])
-
-
-def values_alone_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
-    model = _actor_and_critic(lesson)
-    return _passes(model, model.response_values, input_ids, attention_mask, prompt_length)
+    outputs = _with_parameters(model, parameters, input_ids, attention_mask, prompt_length, method=method)
+    return _response_part(outputs, attention_mask, prompt_length, method)
 
 
 def shared_actor_critic(
@@ -104,7 +56,6 @@ def shared_actor_critic(
     input_ids: Tensor,
     attention_mask: Tensor,
     prompt_length: int,
-    dtype: str = "float64",
     evaluating: bool = False,
     scale: float = 1.0,
     **given: Tensor,
@@ -113,7 +64,6 @@ def shared_actor_critic(
     model = lesson.SharedPolicyAndValue(DigitPolicy())
     model.policy.scale = scale
     model.value_head = digit_head()
-    model.train(not evaluating)
     places = {
         "gain": "policy.transformer.gain",
         "value_head": "value_head.weight",
@@ -121,59 +71,94 @@ def shared_actor_critic(
         "word_bias": "policy.embed_out.bias",
     }
     parameters = {places[name]: tensor for name, tensor in given.items()}
-    outputs = with_parameters(model.to(getattr(torch, dtype)), parameters, input_ids, attention_mask, prompt_length)
+    model.double().train(not evaluating)
+    outputs = _with_parameters(model, parameters, input_ids, attention_mask, prompt_length)
     return _response_part(outputs, attention_mask, prompt_length)
 
 
-def shared_passes(lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
-    policy = DigitPolicy()
-    lesson.SharedPolicyAndValue(policy).double()(input_ids, attention_mask, prompt_length)
+def passes(
+    lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, method: str = "forward"
+) -> dict[str, Any]:
+    """What a call costs, the second time as the first; `method`: as in `actor_critic`, or "shared"."""
+    policy, critic = DigitPolicy(), DigitCritic()
+    if method == "shared":
+        call = lesson.SharedPolicyAndValue(policy).double()
+    else:
+        call = getattr(lesson.PolicyAndValue(policy, critic).double(), method)
+    with torch.no_grad():
+        call(input_ids, attention_mask, prompt_length)
+        policy.transformer.calls = critic.backbone.calls = policy.words_for = 0
+        call(input_ids, attention_mask, prompt_length)
+    rows, columns = attention_mask.shape
     return {
-        "passes_of_the_backbone": policy.transformer.calls,
-        "logits_for_the_prompt": _has_words_for_the_prompt(policy, attention_mask, prompt_length),
+        "passes_of_the_policy": policy.transformer.calls,
+        "passes_of_the_critic": critic.backbone.calls,
+        # More than T + 1 positions a row; `logits_to_keep` computes one more than the T that are wanted.
+        "logits_for_the_prompt": policy.words_for > rows * (columns - prompt_length + 1),
     }
 
 
-def shared_on_a_language_model(
-    lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, seed: int, architecture: str
+def with_attention(
+    lesson: Any, kind: str, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, seed: int
 ) -> Any:
-    policy = gpt2(seed) if architecture == "gpt2" else llama(seed)
-    model = lesson.SharedPolicyAndValue(policy).double()
-    fill(model.value_head, seed)
+    """A `ValueModel`, `PolicyAndValue` or `SharedPolicyAndValue` on models whose weights this seed gives."""
+    if kind == "SharedPolicyAndValue":
+        model = lesson.SharedPolicyAndValue(TinyLM(seed)).double()
+        head = model.value_head
+    else:
+        critic = lesson.ValueModel(TinyBackbone(seed + 2)).double()
+        model = critic if kind == "ValueModel" else lesson.PolicyAndValue(TinyLM(seed), critic)
+        head = critic.head
+    fill(head, seed)
+    if kind == "ValueModel":
+        return _on_real_tokens(model(input_ids, attention_mask), attention_mask)
     return _response_part(model(input_ids, attention_mask, prompt_length), attention_mask, prompt_length)
 
 
-def _actor_and_critic(lesson: Any, dtype: str = "float64") -> Any:
-    return lesson.PolicyAndValue(DigitPolicy(), DigitCritic()).to(getattr(torch, dtype))
-
-
-def _passes(model: nn.Module, method: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Any:
-    """What a method of PolicyAndValue costs, the second time as the first, and whether it leaves the modes as they
-    were."""
-    model.value_model.head.eval()
-    modes = in_train_mode(model)
+def fill(head: nn.Linear, seed: int) -> None:
     with torch.no_grad():
-        method(input_ids, attention_mask, prompt_length)
-        model.policy.transformer.calls = model.value_model.backbone.calls = model.policy.words_for = 0
-        method(input_ids, attention_mask, prompt_length)
-    return {
-        "passes_of_the_policy": model.policy.transformer.calls,
-        "passes_of_the_critic": model.value_model.backbone.calls,
-        "logits_for_the_prompt": _has_words_for_the_prompt(model.policy, attention_mask, prompt_length),
-        "modes_as_before": modes == in_train_mode(model),
-    }
+        head.weight.copy_(normal(*head.weight.shape, seed=seed))
+        head.bias.fill_(0.25)
 
 
-def _has_words_for_the_prompt(policy: DigitPolicy, attention_mask: Tensor, prompt_length: int) -> bool:
-    """More than T + 1 positions a row; `logits_to_keep` computes one more than the T that are wanted."""
-    rows, columns = attention_mask.shape
-    return policy.words_for > rows * (columns - prompt_length + 1)
+class _Method(nn.Module):
+    """Calls a method of a model as a forward, so that its parameters can be given from outside."""
+
+    def __init__(self, model: nn.Module, name: str) -> None:
+        super().__init__()
+        self.model, self.name = model, name
+
+    def forward(self, *arguments: Any) -> Any:
+        return getattr(self.model, self.name)(*arguments)
 
 
-def _response_part(outputs: Any, attention_mask: Tensor, prompt_length: int) -> dict[str, Any]:
+def _with_parameters(
+    model: nn.Module, parameters: dict[str, Tensor | None], *arguments: Any, method: str = "forward"
+) -> Any:
+    """Call a model with these parameters in place of its own: gradients then reach the tensors that were given.
+
+    It has read another batch of the same shape before, of which it may keep nothing.
+    """
+    forget_the_batch(model, method, *(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
+    dtype = next(model.parameters()).dtype
+    given = {f"model.{name}": value.to(dtype) for name, value in parameters.items() if value is not None}
+    return functional_call(_Method(model, method), given, arguments)
+
+
+def _on_real_tokens(answer: Any, mask: Tensor) -> Any:
+    """0 where the number means nothing; an answer of another shape as it is, for the comparison to say so."""
+    if not isinstance(answer, Tensor) or answer.shape[:2] != mask.shape:
+        return answer
+    mask = mask.bool()
+    return answer.masked_fill(~(mask if answer.dim() == 2 else mask.unsqueeze(-1)), 0.0)
+
+
+def _response_part(outputs: Any, attention_mask: Tensor, prompt_length: int, method: str = "forward") -> Any:
+    mask = attention_mask[:, prompt_length:]
+    if method == "response_values":
+        return _on_real_tokens(outputs, mask)
     if not (hasattr(outputs, "logits") and hasattr(outputs, "values")):
         raise ValueError(
             f"expected forward to return a ResponseOutputs(logits, values), got a {type(outputs).__name__}"
         )
-    mask = attention_mask[:, prompt_length:]
-    return {"logits": on_real_tokens(outputs.logits, mask), "values": on_real_tokens(outputs.values, mask)}
+    return {"logits": _on_real_tokens(outputs.logits, mask), "values": _on_real_tokens(outputs.values, mask)}

@@ -81,8 +81,13 @@ GIVEN = {
 }
 
 
-def test_compute_rewards_by_hand():
-    answer = REWARDS(**GIVEN)
+SIZES = named("size", {"all-at-once": None, "row-by-row": 1})
+
+
+@SIZES
+@pytest.mark.points(2)
+def test_compute_rewards_by_hand(size):
+    answer = REWARDS(**GIVEN, micro_rollout_batch_size=size)
     assert_equal(
         answer,
         rewards=[[-0.5, 3.0], [2.5, 0.0]],
@@ -93,13 +98,7 @@ def test_compute_rewards_by_hand():
         input_ids=[[2, 3, 1], [3, 1, 0]],
     )
     assert_equal(answer, has_gradient=False, in_autocast=True, parts_in_training_mode=3)
-
-
-def test_compute_rewards_reads_each_response_once():
-    answer = REWARDS(**GIVEN)
-    assert_equal(answer, passes_of_the_reference=[2], passes_of_the_policy=[])
-    answer = REWARDS(**GIVEN, micro_rollout_batch_size=1)
-    assert_equal(answer, passes_of_the_reference=[1, 1], passes_of_the_policy=[], rewards=[[-0.5, 3.0], [2.5, 0.0]])
+    assert_equal(answer, passes_of_the_reference=[1, 1] if size else [2], passes_of_the_policy=[])
 
 
 def test_compute_rewards_uses_the_present_kl_coef():
@@ -111,7 +110,7 @@ def test_compute_rewards_uses_the_present_kl_coef():
 SPREAD = math.sqrt(64.5 / 18 + 1e-8)
 
 
-@named("size", {"all-at-once": None, "row-by-row": 1})
+@SIZES
 def test_compute_rewards_whitens_over_the_whole_rollout(size):
     # The mean stays: (r - 5/3) / spread + 5/3. Over one row the spread would be another, and that of one token 0.
     mean = 5 / 3
@@ -134,7 +133,7 @@ def test_compute_rewards_recomputes_the_log_probs_of_the_policy():
     assert_equal(REWARDS(**other), rewards=[[-penalty, 3.5 - penalty], [3.0 - penalty, 0.0]])
 
 
-@named("size", {"all-at-once": None, "row-by-row": 1})
+@SIZES
 def test_compute_rewards_gives_a_reward_function_the_columns_of_its_rows(size):
     # Row 0 is worth 0, row 1 is worth 1.
     answer = REWARDS(**GIVEN, by_columns=True, micro_rollout_batch_size=size)

@@ -1,16 +1,12 @@
 """`train`, with stand-ins for its updates and for TensorBoard."""
 
-from __future__ import annotations
-
 import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -34,100 +30,53 @@ def run_of(
     """`train` on the prompts [2, 2, 2], [3, 3], [4], [5, 5, 5], ... with a stand-in for `training_step`. Each call of
     `on_update` is shown as [updates done, entries of the history, batches so far].
 
-    The metrics of update i are {"score": i, "kl": i / 10}. `stop_after`: on_update raises then. `log`: with a log_dir.
-    `diverges_in`: the KL of this update, 1 is the first, is infinite. `continued`: `train` is called once more.
+    Args:
+        updates_done: the metrics of update i, the first is 0, are {"score": i, "kl": i / 10}.
+        stop_after: on_update raises then.
+        log: with a log_dir.
+        diverges_in: the KL of this update, 1 is the first, is infinite.
+        continued: `train` is called once more.
     """
     with tempfile.TemporaryDirectory() as top:
         if log:
             settings["log_dir"] = str(Path(top, "log"))
-        run = _Run(lesson, updates_done, stop_after, diverges_in, settings)
-        answer = run.train(available)
-        if continued:
-            answer |= {"error_before": answer["error"], **run.train(available)}
-        return {**answer, "metrics_file": _lines(Path(top, "log", "metrics.jsonl"))} if log else answer
+        trainer = student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
+        trainer.updates_done = updates_done
+        trainer.history = [{"score": float(i), "kl": i / 10} for i in range(updates_done)]
+        batches: list[list[int]] = []
+        calls: list[list[int]] = []
 
+        def training_step(batch: list[list[int]]) -> dict[str, float]:
+            batches.append([prompt[0] for prompt in batch])
+            trainer.updates_done += 1
+            done = trainer.updates_done
+            return {"score": float(done - 1), "kl": math.inf if done == diverges_in else (done - 1) / 10}
 
-class _Run:
-    """A trainer whose updates are made up, and what it does with them."""
+        def on_update(given: Any) -> None:
+            calls.append([given.updates_done, len(given.history), len(batches)])
+            if len(calls) == stop_after:
+                raise Interrupted("stopped by the user")
 
-    def __init__(
-        self, lesson: Any, updates_done: int, stop_after: int | None, diverges_in: int | None, settings: dict[str, Any]
-    ) -> None:
-        self.stop_after, self.diverges_in, self.diverged = stop_after, diverges_in, lesson.DivergedError
-        self.trainer = student(lesson, torch.zeros(2, 2).double(), torch.zeros(2).double(), **settings)
-        self.trainer.updates_done = updates_done
-        self.trainer.history = [{"score": float(i), "kl": i / 10} for i in range(updates_done)]
-        self.trainer.training_step = self.training_step
-        self.batches: list[list[int]] = []
-        self.calls: list[list[int]] = []
-
-    def training_step(self, batch: list[list[int]]) -> dict[str, float]:
-        self.batches.append([prompt[0] for prompt in batch])
-        self.trainer.updates_done += 1
-        done = self.trainer.updates_done
-        return {"score": float(done - 1), "kl": math.inf if done == self.diverges_in else (done - 1) / 10}
-
-    def on_update(self, given: Any) -> None:
-        self.calls.append([given.updates_done, len(given.history), len(self.batches)])
-        if len(self.calls) == self.stop_after:
-            raise Interrupted("stopped by the user")
-
-    def train(self, available: int) -> dict[str, Any]:
-        answer, error = None, None
+        trainer.training_step = training_step
         prompts = [[2 + number] * (3 - number % 3) for number in range(available)]
         before = [list(prompt) for prompt in prompts]
-        with _recorded_writers() as written:
-            try:
-                answer = self.trainer.train(prompts, self.on_update)
-            except (Interrupted, self.diverged) as stopped:
-                error = str(stopped)
+        answer, errors = None, []
+        # TensorBoard takes seconds to import.
+        with mock.patch.dict(sys.modules, {"torch.utils.tensorboard": mock.MagicMock()}) as modules:
+            writer = modules["torch.utils.tensorboard"].SummaryWriter.return_value
+            for _ in range(2 if continued else 1):
+                try:
+                    answer = trainer.train(prompts, on_update)
+                except (Interrupted, lesson.DivergedError) as stopped:
+                    errors.append(str(stopped))
+        file = Path(top, "log", "metrics.jsonl")
         return {
-            "batches": self.batches,
-            "on_update": self.calls,
+            "batches": batches,
+            "on_update": calls,
             "returned": answer,
-            "history": self.trainer.history,
-            "error": error,
-            "tensorboard": written,
+            "history": trainer.history,
+            "errors": errors,
+            "log_is_closed": writer.close.called or writer.__exit__.called,
+            "metrics_file": list(map(json.loads, file.read_text("utf-8").splitlines())) if file.is_file() else [],
             "prompts_are_as_before": prompts == before,
         }
-
-
-def _lines(file: Path) -> list[Any]:
-    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.is_file() else []
-
-
-@contextmanager
-def _recorded_writers() -> Iterator[list[Any]]:
-    """TensorBoard takes seconds to import; this stands in for it and keeps what is written."""
-    written: list[Any] = []
-
-    class SummaryWriter:
-        def __init__(self, *given: Any, **named: Any) -> None:
-            written.append("opened")
-
-        def add_scalar(self, tag: str, scalar_value: float, global_step: int | None = None, **rest: Any) -> None:
-            written.append([tag, float(scalar_value), global_step])
-
-        def flush(self) -> None:
-            pass
-
-        def close(self) -> None:
-            written.append("closed")
-
-        def __enter__(self) -> SummaryWriter:
-            return self
-
-        def __exit__(self, *error: object) -> None:
-            self.close()
-
-    name = "torch.utils.tensorboard"
-    before, module = sys.modules.get(name), ModuleType(name)
-    module.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
-    sys.modules[name] = module
-    try:
-        yield written
-    finally:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -157,7 +158,7 @@ def responses_of(
         return Generation(mask.long(), -float(len(asked)) * mask.double(), mask)
 
     trainer.sampler = stops if sampler else None
-    with _watched(trainer) as passes:
+    with _watched(trainer, trainer.policy) as passes:
         for _ in range(calls):
             found = trainer.generate_responses(prompts_of(prompts))
     if not isinstance(found, tuple) or len(found) != 3:
@@ -173,8 +174,8 @@ def responses_of(
 
 
 @contextmanager
-def _watched(trainer: Any) -> Iterator[dict[str, list[Any]]]:
-    """The passes of the policy: how many rows those had that start from prompts, and whether each was in autocast."""
+def _watched(trainer: Any, model: nn.Module) -> Iterator[dict[str, list[Any]]]:
+    """The passes of a model: how many rows those had that start from prompts, and whether each was in autocast."""
     seen: dict[str, list[Any]] = {"first": [], "in_autocast": []}
     inside = [0]
     real = trainer.accelerator.autocast
@@ -193,13 +194,10 @@ def _watched(trainer: Any) -> Iterator[dict[str, list[Any]]]:
             seen["first"].append(len(options["input_ids"] if "input_ids" in options else args[0]))
         seen["in_autocast"].append(inside[0] > 0)
 
-    trainer.accelerator.autocast = autocast
-    hook = trainer.policy.register_forward_pre_hook(note, with_kwargs=True)
-    try:
+    hook = model.register_forward_pre_hook(note, with_kwargs=True)
+    with mock.patch.object(trainer.accelerator, "autocast", autocast):
         yield seen
-    finally:
-        hook.remove()
-        del trainer.accelerator.autocast
+    hook.remove()
 
 
 def rewards_of(
@@ -229,22 +227,17 @@ def rewards_of(
     rows: list[Any] = prompts_of(prompts)
     if by_columns:
         rows = [{"input_ids": row, "worth": float(number)} for number, row in enumerate(rows)]
-    read: list[int] = []
-    hook = trainer.ref_model.register_forward_pre_hook(
-        lambda module, args, options: read.append(len(options["input_ids"])), with_kwargs=True
-    )
-    with _watched(trainer) as passes:
+    with _watched(trainer, trainer.policy) as passes, _watched(trainer, trainer.ref_model) as read:
         found = trainer.compute_rewards(Generation(responses, log_probs, mask), rows)
-    hook.remove()
     if not isinstance(found, Experience):
         raise ValueError(f"expected compute_rewards to return an Experience, got {kind_of(found)}")
     names = ("rewards", "values", "log_probs", "sampler_log_probs", "ref_log_probs", "mask", "input_ids")
     return {
         **{name: getattr(found, name) for name in names},
         "scores": found.scores.double(),  # those of a function are float32
-        "passes_of_the_reference": read,
+        "passes_of_the_reference": read["first"],
         "passes_of_the_policy": passes["first"],
-        "in_autocast": all(passes["in_autocast"]),
+        "in_autocast": all(passes["in_autocast"] + read["in_autocast"]),
         "has_gradient": found.rewards.requires_grad,
         "parts_in_training_mode": parts_in_training_mode(trainer),
     }
