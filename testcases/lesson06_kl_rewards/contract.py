@@ -26,28 +26,13 @@ BATCH = {
 RESPONSES = {"scores": [1.0, 2.0], "responses": [[5, 2], [5, 6]], "stop_token_ids": (2,), "penalty": 1.0}
 ONE_UPDATE = {"kl_coef": 0.1, "target_kl": 6.0, "horizon": 100, "seen": (6.0,), "n_steps": (4,)}
 
-AGREEMENT = {
-    nonnegative_kl: 1,
-    estimate_kl: 1,
-    compute_rewards: 1,
-    penalize_missing_stop: 1,
-    AdaptiveKLController.update: 1,
-}
 DEFAULTS = [estimate_kl, compute_rewards]
 REFUSALS = {
     nonnegative_kl: (PAIR, BAD_PAIR),
-    estimate_kl: (
-        PAIR,
-        {
-            **BAD_PAIR,
-            "unknown-estimator": ({"estimator": "k4"}, ["k1, k2, k3", "k4"]),
-            "capital-letter": ({"estimator": "K1"}, ["K1"]),
-        },
-    ),
+    estimate_kl: (PAIR, {**BAD_PAIR, "unknown-estimator": ({"estimator": "k4"}, ["k1, k2, k3", "k4"])}),
     compute_rewards: (
         BATCH,
         {
-            "scores-in-two-dimensions": ({"scores": [[1.0], [2.0]]}, ["scores (2, 1)"]),
             "one-score-for-two-rows": ({"scores": [1.0]}, ["scores (1,)"]),
             "reference-would-broadcast": ({"ref_log_probs": [[-1.0, -1.0]]}, ["ref_log_probs (1, 2)"]),
             "a-row-without-a-token": ({"mask": [[True, True], [False, False]]}, ["row 1"]),
@@ -67,10 +52,7 @@ REFUSALS = {
     ),
     scenario("coefficients", of=AdaptiveKLController.update): (
         ONE_UPDATE,
-        {
-            "nan": ({"seen": (math.nan,)}, ["current"]),
-            "infinite": ({"seen": (math.inf,)}, ["current"]),
-            "fewer-than-no-responses": ({"n_steps": (-1,)}, ["n_steps"]),
-        },
+        {"nan": ({"seen": (math.nan,)}, ["current"]), "fewer-than-no-responses": ({"n_steps": (-1,)}, ["n_steps"])},
     ),
 }
+AGREEMENT = dict.fromkeys(REFUSALS, 1)
