@@ -45,8 +45,6 @@ class RightLeaveOneOutBaseline(Right, of="leave_one_out_baseline"):
 
 
 class RightReinforceLoss(Right, of="reinforce_loss"):
-    selected_first = instead("return -(weights[mask].detach() * log_probs[mask]).mean()")
-    """the real tokens are selected before anything is computed"""
     token_by_token = instead("""
         losses = []
         for row, column in mask.nonzero().tolist():
@@ -61,16 +59,6 @@ class RightReinforceLoss(Right, of="reinforce_loss"):
 
 
 class PublishedRewardsToGo(Published, of="rewards_to_go"):
-    openrlhf = instead("""
-        rewards = mask * rewards
-        returns = torch.zeros_like(rewards)
-        cumulative_return = torch.zeros(rewards.size(0), dtype=rewards.dtype, device=rewards.device)
-        for t in reversed(range(rewards.size(1))):
-            cumulative_return = rewards[:, t] + gamma * cumulative_return
-            returns[:, t] = cumulative_return
-        return returns
-    """)
-    """OpenRLHF, get_cumulative_returns"""
     verl = instead("""
         returns = torch.zeros_like(rewards)
         running_return = 0
@@ -88,8 +76,3 @@ class PublishedReinforceLoss(Published, of="reinforce_loss"):
         return -(log_probs * weights)[mask].mean()
     """)
     """Spinning Up, compute_loss: -(logp * weights).mean(), over the real tokens"""
-    openrlhf = instead("""
-        loss = -log_probs * weights
-        return (loss * mask).sum() / mask.sum()
-    """)
-    """OpenRLHF's masked_mean"""

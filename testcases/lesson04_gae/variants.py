@@ -1,6 +1,6 @@
 """Other right ways to write lesson 4, and those of published code."""
 
-from testcases.harness.oracle.mutations import Published, Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, instead
 
 
 class RightTdErrors(Right, of="td_errors"):
@@ -12,12 +12,6 @@ class RightTdErrors(Right, of="td_errors"):
         return torch.stack(deltas, dim=-1)
     """)
     """step by step, the next value chosen with where"""
-    zeros_written_into_a_copy = instead("""
-        next_values = values[..., 1:].clone()
-        next_values[dones != 0] = 0.0
-        return rewards + gamma * next_values - values[..., :-1]
-    """)
-    """the values behind a done are overwritten, in a copy"""
     in_float64_rounded_once = instead("""
         before, after = values.double()[..., :-1], values.double()[..., 1:]
         return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
@@ -86,17 +80,6 @@ class RightComputeGae(Right, of="compute_gae"):
         return AdvantagesAndReturns(returns - values[..., :-1], returns)
     """)
     """the lambda-returns by their own recursion, and the values subtracted at the end"""
-    mix_of_n_step_advantages = instead("""
-        steps = rewards.shape[-1]
-        deltas = td_errors(rewards, values, dones, gamma)
-        ahead = mix = torch.zeros_like(deltas)
-        for n in range(1, steps + 1):
-            later = torch.cat([ahead[..., 1:], torch.zeros_like(ahead[..., :1])], dim=-1)
-            ahead = deltas + gamma * later.masked_fill(dones.bool(), 0.0)
-            mix = mix + (1 - lam if n < steps else 1.0) * lam ** (n - 1) * ahead
-        return AdvantagesAndReturns(mix, mix + values[..., :-1])
-    """)
-    """the definition: (1 - lam) lam^(n - 1) times the n-step advantages, the rest of the weight on the last"""
     in_float64_rounded_once = instead("""
         deltas = td_errors(rewards.double(), values.double(), dones, gamma)
         advantages = [deltas[..., -1]]
@@ -129,20 +112,6 @@ class PublishedComputeGae(Published, of="compute_gae"):
         return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
     """)
     """CleanRL, ppo.py; here dones[t] is the end of step t itself"""
-    deepspeed_chat = instead("""
-        lastgaelam = 0
-        advantages_reversed = []
-        length = rewards.size()[-1]
-        alive = 1 - dones.float()
-        for t in reversed(range(length)):
-            nextvalues = values[..., t + 1] * alive[..., t]
-            delta = rewards[..., t] + gamma * nextvalues - values[..., t]
-            lastgaelam = delta + gamma * lam * alive[..., t] * lastgaelam
-            advantages_reversed.append(lastgaelam)
-        advantages = torch.stack(advantages_reversed[::-1], dim=-1)
-        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
-    """)
-    """DeepSpeed-Chat, get_advantages_and_returns; it knows no dones, so they multiply as in CleanRL"""
 
 
 class RightComputeResponseGae(Right, of="compute_response_gae"):
@@ -156,11 +125,6 @@ class RightComputeResponseGae(Right, of="compute_response_gae"):
         return AdvantagesAndReturns(advantages, advantages + torch.where(mask, values, 0.0))
     """)
     """each row alone: its real tokens, and compute_gae with 0 after the last"""
-    no_dones = edit(
-        "mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1, device=mask.device) => "
-        "torch.zeros_like(mask)"
-    )
-    """without dones: behind the last real token rewards and values are 0"""
     one_long_episode_after_another = instead("""
         real_from_here = mask.flip(1).cumsum(dim=1).flip(1)
         dones, kept = (real_from_here == 1)[mask], values[mask]
@@ -187,21 +151,6 @@ class PublishedComputeResponseGae(Published, of="compute_response_gae"):
         return AdvantagesAndReturns(torch.masked_fill(advantages, ~mask, 0), returns)
     """)
     """TRL, ppo_trainer.py; its whitening is left out"""
-    openrlhf = instead("""
-        lastgaelam = 0
-        advantages_reversed = []
-        response_length = rewards.size(1)
-        values = mask * values
-        rewards = mask * rewards
-        for t in reversed(range(response_length)):
-            nextvalues = values[:, t + 1] if t < response_length - 1 else 0.0
-            delta = rewards[:, t] + gamma * nextvalues - values[:, t]
-            lastgaelam = delta + gamma * lam * lastgaelam
-            advantages_reversed.append(lastgaelam)
-        advantages = torch.stack(advantages_reversed[::-1], dim=1)
-        return AdvantagesAndReturns(advantages, advantages + values)
-    """)
-    """OpenRLHF, get_advantages_and_returns, which masks both before the loop"""
     verl = instead("""
         nextvalues, lastgaelam = 0, 0
         advantages_reversed = []
