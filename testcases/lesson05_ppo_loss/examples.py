@@ -25,22 +25,24 @@ VALUE = ("values", "old_values", "returns")
 def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64, half of the tokens outside the interval; 16 real tokens, ragged, or 8 without a mask."""
     draw = generator(seed)
+    on_the_right = torch.arange(7) < torch.tensor([[5], [7], [4]])
     found = []
-    for shape, masked, garbage in (
-        ((3, 7), True, 9.0),
-        ((4, 4), False, 0.0),
-        ((6, 6), True, math.nan),
-        ((8,), False, 0),
+    # The last ones are plain: padding on the right, finite numbers in it.
+    for shape, mask, garbage, policy, value in (
+        ((3, 7), _mask(draw, (3, 7)), 9.0, POLICY, VALUE),
+        ((4, 4), None, 0.0, POLICY, VALUE),
+        ((6, 6), _mask(draw, (6, 6)), math.nan, POLICY, VALUE),
+        ((8,), None, 0.0, POLICY, VALUE),
+        ((3, 7), on_the_right, 9.0, "log_probs", "values"),
     ):
-        mask = _mask(draw, shape) if masked else None
         terms = [_filled(one, mask, garbage) for one in _policy_terms(draw, shape)]
         values = [_filled(one, mask, garbage) for one in _values(draw, shape)]
         clip_epsilon, beta = _between(draw, 0.25, 0.6), _between(draw, 0.3, 2.0)
         found += [
-            example(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=POLICY),
-            example(compute_value_loss, *values, clip_epsilon, mask, grad_of=VALUE),
+            example(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=policy),
+            example(compute_value_loss, *values, clip_epsilon, mask, grad_of=value),
             example(ppo_statistics, *terms, clip_epsilon, mask),
-            example(compute_kl_penalty_loss, *terms, beta, mask, grad_of=POLICY),
+            example(compute_kl_penalty_loss, *terms, beta, mask, grad_of=policy),
         ]
     # One bad token became several times as likely, one has no advantage; then a ratio of 1, at the bound itself.
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
@@ -55,20 +57,7 @@ def examples(seed: int) -> list[Call]:
         found.append(example(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
     # float32 has no number for this ratio.
     found.append(example(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
-    return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw) + _plain(draw)
-
-
-def _plain(draw: torch.Generator) -> list[Call]:
-    """Padding on the right, finite numbers in it; again 16 real tokens."""
-    mask = torch.arange(7) < torch.tensor([[5], [7], [4]])
-    terms = [_filled(one, mask, 9.0) for one in _policy_terms(draw, (3, 7))]
-    values = [_filled(one, mask, 9.0) for one in _values(draw, (3, 7))]
-    return [
-        example(compute_ppo_loss, *terms, 0.4, mask, grad_of="log_probs"),
-        example(compute_value_loss, *values, 0.5, mask, grad_of="values"),
-        example(ppo_statistics, *terms, 0.4, mask),
-        example(compute_kl_penalty_loss, *terms, 0.8, mask, grad_of="log_probs"),
-    ]
+    return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw)
 
 
 def _objectives(draw: torch.Generator) -> list[Call]:

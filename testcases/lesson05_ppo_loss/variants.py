@@ -16,8 +16,6 @@ class RightClippedObjective(Right, of="clipped_objective"):
 
 
 class RightPPOLoss(Right, of="compute_ppo_loss"):
-    larger_of_the_losses = edit("-torch.minimum(unclipped, clipped) => torch.maximum(-unclipped, -clipped)")
-    """the minimum of the objectives is the maximum of the losses, as CleanRL and TRL write it"""
     profit_capped = edit(
         "clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages => "
         "clipped = advantages + clip_epsilon * advantages.abs()"
@@ -133,15 +131,6 @@ class PublishedPPOLoss(Published, of="compute_ppo_loss"):
         return (pg_loss_max * mask).sum() / mask.sum()
     """)
     """TRL, ppo_trainer.py, with its masked_mean"""
-    cleanrl = instead("""
-        logratio = log_probs - old_log_probs
-        ratio = logratio.exp()
-        pg_loss1 = -advantages * ratio
-        pg_loss2 = -advantages * torch.clamp(ratio, 1 - clip_epsilon, 1 + clip_epsilon)
-        pg_loss = torch.max(pg_loss1, pg_loss2)
-        return pg_loss.mean() if mask is None else pg_loss[mask].mean()
-    """)
-    """CleanRL, ppo.py, which has no mask"""
     deepspeed_chat = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         log_ratio = (log_probs - old_log_probs) * mask
@@ -151,15 +140,6 @@ class PublishedPPOLoss(Published, of="compute_ppo_loss"):
         return torch.sum(torch.max(pg_loss1, pg_loss2) * mask) / mask.sum()
     """)
     """DeepSpeed-Chat, actor_loss_fn"""
-    openrlhf = instead("""
-        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
-        ratio = (log_probs - old_log_probs).exp()
-        surr1 = ratio * advantages
-        surr2 = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages
-        loss = -torch.min(surr1, surr2)
-        return (loss * mask).sum() / mask.sum()
-    """)
-    """OpenRLHF, PolicyLoss, with its masked_mean over tokens"""
     verl = instead("""
         mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
         negative_approx_kl = torch.clamp(log_probs - old_log_probs, min=-20.0, max=20.0)
@@ -173,15 +153,6 @@ class PublishedPPOLoss(Published, of="compute_ppo_loss"):
 
 
 class PublishedValueLoss(Published, of="compute_value_loss"):
-    trl = instead("""
-        mask = torch.ones_like(values, dtype=torch.bool) if mask is None else mask
-        vpredclipped = torch.clamp(values, old_values - clip_epsilon, old_values + clip_epsilon)
-        vf_losses1 = torch.square(values - returns)
-        vf_losses2 = torch.square(vpredclipped - returns)
-        vf_loss_max = torch.max(vf_losses1, vf_losses2)
-        return 0.5 * ((vf_loss_max * mask).sum() / mask.sum())
-    """)
-    """TRL, ppo_trainer.py, with its masked_mean"""
     cleanrl = instead("""
         v_loss_unclipped = (values - returns) ** 2
         v_clipped = old_values + torch.clamp(values - old_values, -clip_epsilon, clip_epsilon)
