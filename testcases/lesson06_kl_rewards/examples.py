@@ -53,25 +53,23 @@ def _estimates(draw: torch.Generator) -> list[Call]:
     in_units = {"log_probs": torch.zeros(3), "ref_log_probs": near, "unit": 2.0**-27}
     found.append(example(scenario("nonnegative_in_units", of=nonnegative_kl), **in_units))
     for estimator in ("k2", "k3"):
-        found.append(
-            example(
-                scenario("kl_in_units", of=estimate_kl),
-                log_probs=torch.zeros(3),
-                ref_log_probs=near,
-                estimator=estimator,
-                unit=2.0**-27,
-            )
-        )
+        found.append(example(scenario("kl_in_units", of=estimate_kl), **in_units, estimator=estimator))
     return found
 
 
 def _rewards(draw: torch.Generator) -> list[Call]:
     found = []
-    for rows, steps, garbage in ((3, 6, None), (4, 4, None), (5, 7, math.nan), (1, 4, math.nan), (6, 3, 50.0)):
-        lengths = torch.randint(1, steps, (rows, 1), generator=draw)
-        lengths[0] = steps
-        mask = torch.arange(steps) < lengths
-        mask[0, 1] = False
+    # The last two are plain: padding on the right, finite numbers in it.
+    for rows, steps, garbage, gap in (
+        (3, 6, None, True),
+        (4, 4, None, True),
+        (5, 7, math.nan, True),
+        (1, 4, math.nan, True),
+        (6, 3, 50.0, True),
+        (4, 6, None, False),
+        (3, 5, None, False),
+    ):
+        mask = ragged_from(draw, rows, steps, gap=gap)
         log_probs, ref_log_probs = _log_probs(draw, rows, steps), _log_probs(draw, rows, steps)
         if garbage is not None:
             log_probs = log_probs.masked_fill(~mask, garbage)
@@ -80,22 +78,14 @@ def _rewards(draw: torch.Generator) -> list[Call]:
         scores[0] = 20.0
         scores[-1] = -20.0 if rows > 1 else 20.0
         kl_coef, clip_score = 0.2 + float(uniform_from(draw)), 1 + float(uniform_from(draw))
-        pair = (log_probs, ref_log_probs)
+        args, slopes = (scores, log_probs, ref_log_probs, mask), ("scores", *BOTH) if gap else ()
         for estimator in ("k1", "k2", "k3"):
-            found.append(
-                example(compute_rewards, scores, *pair, mask, kl_coef, clip_score, estimator, grad_of=("scores", *BOTH))
-            )
-        found.append(example(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
-        found.append(example(compute_rewards, scores, *pair, mask, 0.0, clip_score))
-    found.append(example(compute_rewards, scores.float(), *(x.float() for x in pair), mask, 0.5))
-    # Plain ones: padding on the right, finite numbers in it.
-    for rows, steps in ((4, 6), (3, 5)):
-        mask = ragged_from(draw, rows, steps, gap=False)
-        pair = (_log_probs(draw, rows, steps), _log_probs(draw, rows, steps))
-        scores = 3 * normal_from(draw, rows)
-        for estimator in ("k1", "k2", "k3"):
-            found.append(example(compute_rewards, scores, *pair, mask, 0.3, 1.5, estimator))
-        found.append(example(compute_rewards, scores=scores, log_probs=pair[0], ref_log_probs=pair[1], mask=mask))
+            found.append(example(compute_rewards, *args, kl_coef, clip_score, estimator, grad_of=slopes))
+        names = ("scores", *BOTH, "mask")
+        found.append(example(compute_rewards, **dict(zip(names, args, strict=True))))
+        found.append(example(compute_rewards, *args, 0.0, clip_score))
+    in_float32 = [one.float() if one.is_floating_point() else one for one in args]
+    found.append(example(compute_rewards, *in_float32, 0.5))
     return found
 
 
@@ -128,10 +118,8 @@ def _updates(draw: torch.Generator) -> list[Call]:
         value = 0.05 + float(uniform_from(draw))
         near = tuple(target * (0.85 + 0.3 * float(uniform_from(draw))) for _ in range(4))
         for seen in (near, (10 * target, *near[:2], 0.0), (-target, 1.1 * target)):
-            n_steps = (32, 48, 16, 8)[: len(seen)]
-            found.append(
-                example(coefficients, kl_coef=value, target_kl=target, horizon=horizon, seen=seen, n_steps=n_steps)
-            )
+            given = {"target_kl": target, "horizon": horizon, "seen": seen, "n_steps": (32, 48, 16, 8)[: len(seen)]}
+            found.append(example(coefficients, kl_coef=value, **given))
     found.append(example(coefficients, kl_coef=1e-5, target_kl=3.0, horizon=20, seen=(4.0, 3.1), n_steps=(64, 8)))
     # So many responses far below the target, at so short a horizon, turn the sign: nothing is clamped.
     found.append(example(coefficients, kl_coef=0.3, target_kl=2.0, horizon=10, seen=(0.5, 2.1), n_steps=(80, 4)))

@@ -41,13 +41,6 @@ class RightEstimateKL(Right, of="estimate_kl"):
 
 
 class RightComputeRewards(Right, of="compute_rewards"):
-    added_to_a_one_hot = instead("""
-        penalty = kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
-        is_last = torch.nn.functional.one_hot(last_token_index(mask), mask.shape[1]).bool()
-        clipped = scores.clamp(-clip_score, clip_score).unsqueeze(1)
-        return torch.where(is_last, clipped, 0.0) - torch.where(mask, penalty, 0.0)
-    """)
-    """no index: the score is selected at the last token, then the KL is subtracted"""
     row_by_row = instead("""
         kl = estimate_kl(log_probs, ref_log_probs, estimator)
         rewards = torch.zeros_like(kl)
@@ -97,15 +90,6 @@ class RightUpdate(Right, of="AdaptiveKLController.update"):
         self.value = self.value * (1 + error * n_steps / self.horizon)
     """)
     """a numpy.float64 is a float"""
-    branches = instead("""
-        error = (current - self.target) / self.target
-        if error > 0.2:
-            error = 0.2
-        elif error < -0.2:
-            error = -0.2
-        self.value += self.value * error * (n_steps / self.horizon)
-    """)
-    """without min and max, and the step added"""
     clamped_in_float32 = instead("""
         error = torch.tensor(current / self.target - 1).clamp(-0.2, 0.2).item()
         self.value *= 1 + error * n_steps / self.horizon
@@ -152,12 +136,3 @@ class PublishedComputeRewards(Published, of="compute_rewards"):
         return torch.masked_fill(rewards, ~mask, 0)
     """)
     """TRL, ppo_trainer.py, with the score on the last real token and clipped"""
-    openrlhf = instead("""
-        kl_reward = -kl_coef * estimate_kl(log_probs, ref_log_probs, estimator)
-        r = scores.clamp(min=-clip_score, max=clip_score)
-        eos_indices = mask.size(1) - 1 - mask.long().fliplr().argmax(dim=1, keepdim=True)
-        last_reward = torch.zeros_like(kl_reward)
-        last_reward.scatter_(dim=1, index=eos_indices, src=r.unsqueeze(1).to(kl_reward.dtype))
-        return (last_reward + kl_reward) * mask
-    """)
-    """OpenRLHF, compute_reward; masked tokens are 0 as the contract says"""
