@@ -23,19 +23,11 @@ from tutorial.lesson02_reward_model import (
 def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; padding on either side; one row, square batches, ties and scores far apart."""
     draw = generator(seed)
-    return [
-        *_of_last_token_index(draw),
-        *_of_forward(draw),
-        *_of_pairwise_loss(draw),
-        *_of_ranking_loss(draw),
-        *_of_token_pairwise_loss(draw),
-        *_of_preference_accuracy(draw),
-        *_of_calibrate(draw),
-        *_of_train_reward_model(draw),
-    ]
+    makers = (_of_masks, _of_forward, _of_scores, _of_token_pairwise_loss, _of_calibrate, _of_train_reward_model)
+    return [call for make in makers for call in make(draw)]
 
 
-def _of_last_token_index(draw: torch.Generator) -> list[Call]:
+def _of_masks(draw: torch.Generator) -> list[Call]:
     found = []
     for rows, length, sides in ((4, 6, "right"), (3, 5, "left"), (5, 5, "both"), (1, 4, "both"), (3, 4, "none")):
         mask = _mask(draw, rows, length, sides)
@@ -84,7 +76,7 @@ def _long_in_bfloat16() -> dict[str, Tensor]:
     return {"input_ids": mask.long(), "attention_mask": mask, **narrow}
 
 
-def _of_pairwise_loss(draw: torch.Generator) -> list[Call]:
+def _of_scores(draw: torch.Generator) -> list[Call]:
     both = ("chosen", "rejected")
     found = []
     for count in (4, 1, 7):
@@ -96,13 +88,17 @@ def _of_pairwise_loss(draw: torch.Generator) -> list[Call]:
     far = torch.tensor([-900.0, 900.0, 1.0], dtype=torch.float64)
     found.append(example(pairwise_loss, chosen=far, rejected=torch.zeros_like(far), margin=None, grad_of=both))
     found.append(example(pairwise_loss, far.float() / 4, torch.zeros(3)))
-    return found
-
-
-def _of_ranking_loss(draw: torch.Generator) -> list[Call]:
-    shapes = ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5))
-    found = [example(ranking_loss, normal_from(draw, *shape), grad_of="scores") for shape in shapes]
-    return [*found, example(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores")]
+    for shape in ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5)):
+        found.append(example(ranking_loss, normal_from(draw, *shape), grad_of="scores"))
+    found.append(example(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores"))
+    for count in (53, 97, 1):  # so many that a new share is seldom an old one
+        chosen, rejected = normal_from(draw, count), normal_from(draw, count)
+        chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
+        found.append(example(preference_accuracy, chosen, rejected))
+    # Scores are not probabilities, which round to 1 far above 0.
+    levels = torch.tensor([-3.0, 40.0]).repeat(6)
+    chosen, rejected = normal_from(draw, 12) + levels, normal_from(draw, 12) + levels
+    return [*found, example(preference_accuracy, chosen=chosen, rejected=rejected)]
 
 
 def _of_token_pairwise_loss(draw: torch.Generator) -> list[Call]:
@@ -119,18 +115,6 @@ def _of_token_pairwise_loss(draw: torch.Generator) -> list[Call]:
     ids = 50_000 + torch.cat([torch.ones(2, 2, 2098, dtype=torch.int64), _two_texts(draw, 2, 7, 9)], dim=2)
     scores = normal_from(draw, *ids.shape).float()
     return [*found, example(token_pairwise_loss, *scores, *ids, pad_token_id=50_009)]
-
-
-def _of_preference_accuracy(draw: torch.Generator) -> list[Call]:
-    found = []
-    for count in (53, 97, 1):  # so many that a new share is seldom an old one
-        chosen, rejected = normal_from(draw, count), normal_from(draw, count)
-        chosen[count // 2 :: 3] = rejected[count // 2 :: 3]
-        found.append(example(preference_accuracy, chosen, rejected))
-    # Scores are not probabilities, which round to 1 far above 0.
-    levels = torch.tensor([-3.0, 40.0]).repeat(6)
-    chosen, rejected = normal_from(draw, 12) + levels, normal_from(draw, 12) + levels
-    return [*found, example(preference_accuracy, chosen=chosen, rejected=rejected)]
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Call]:

@@ -4,10 +4,6 @@ from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 
 class RightLastTokenIndex(Right, of="last_token_index"):
-    largest_real_column = instead(
-        "return torch.where(attention_mask.bool(), torch.arange(attention_mask.shape[1]), -1).max(dim=1).values"
-    )
-    """the largest column number among the real ones"""
     argmax_of_the_count = instead("return attention_mask.long().cumsum(dim=1).argmax(dim=1)")
     """the count of real tokens reaches its maximum at the last one; argmax takes the first place of it"""
     row_by_row = instead("return torch.stack([row.nonzero()[-1, 0] for row in attention_mask])")
