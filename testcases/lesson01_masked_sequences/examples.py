@@ -65,29 +65,26 @@ def _responses(draw: torch.Generator) -> list[Call]:
     ):
         logits = normal_from(draw, rows, length, vocabulary)
         input_ids = torch.randint(vocabulary, (rows, length), generator=draw)
-        options = {"grad_of": "logits", "grad_weights": normal_from(draw, rows, length - prompt_length)}
         unused = torch.ones(length, dtype=torch.bool)
         unused[prompt_length - 1 : -1] = False
+        broken = logits.masked_fill(unused[:, None], math.nan)
+        weights = normal_from(draw, rows, length - prompt_length)
+        asked = (input_ids, prompt_length, temperature)
         found += [
-            example(response_log_probs, logits, input_ids, prompt_length, temperature, **options),
+            example(response_log_probs, logits, *asked, grad_of="logits", grad_weights=weights),
             example(response_log_probs, logits=logits, input_ids=input_ids, prompt_length=prompt_length),
-            example(
-                response_log_probs,
-                logits.masked_fill(unused[:, None], math.nan),
-                input_ids,
-                prompt_length,
-                temperature,
-                grad_of="logits",
-            ),
+            example(response_log_probs, broken, *asked, grad_of="logits"),
         ]
     return found
 
 
 def _values(draw: torch.Generator) -> list[Call]:
+    # Plain ones have padding on the right, and 9 real tokens, since 9 / 8 is exact in any float.
+    on_the_right = [torch.arange(5) < torch.tensor(lengths)[:, None] for lengths in ([2, 4, 3], [1, 5, 1, 2])]
     found = []
-    for rows, steps in ((3, 6), (4, 4), (2, 7)):
-        values, mask = 2 + 3 * normal_from(draw, rows, steps), ragged_from(draw, rows, steps)
-        weights = {"grad_of": "values", "grad_weights": normal_from(draw, rows, steps)}
+    for mask in (*(ragged_from(draw, *shape) for shape in ((3, 6), (4, 4), (2, 7))), *on_the_right):
+        values = 2 + 3 * normal_from(draw, *mask.shape)
+        weights = {"grad_of": "values", "grad_weights": normal_from(draw, *mask.shape)}
         for padded in (values, values.masked_fill(~mask, math.nan)):
             found += [
                 example(masked_mean, padded, mask, grad_of="values"),
@@ -110,16 +107,6 @@ def _values(draw: torch.Generator) -> list[Call]:
     # Far from 0, where squares lose their last digits; numbers that have an exact mean.
     far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=torch.float64)
     found.append(example(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
-    # Plain ones: padding on the right, finite numbers in it; 9 real tokens, since 9 / 8 is exact in any float.
-    for lengths in ([2, 4, 3], [1, 5, 1, 2]):
-        rows, steps = len(lengths), max(lengths) + 1
-        values, mask = 2 + 3 * normal_from(draw, rows, steps), torch.arange(steps) < torch.tensor(lengths).unsqueeze(1)
-        weights = {"grad_of": "values", "grad_weights": normal_from(draw, rows, steps)}
-        found += [
-            example(masked_mean, values, mask, grad_of="values"),
-            example(masked_whiten, values, mask, **weights),
-            example(masked_whiten, values, mask, shift_mean=False, **weights),
-        ]
     return found
 
 

@@ -43,15 +43,6 @@ class RightTokenEntropy(Right, of="token_entropy"):
         return scaled.logsumexp(dim=-1) - (scaled.softmax(dim=-1) * finite).sum(dim=-1)
     """)
     """H = logsumexp - sum_v p_v logits_v"""
-    allowed_tokens_only = instead("""
-        scaled = _at_least_float32(logits) / temperature
-        rows = []
-        for position in scaled.flatten(0, 1):
-            allowed = position[position != -torch.inf].log_softmax(dim=0)
-            rows.append(-(allowed.exp() * allowed).sum())
-        return torch.stack(rows).view(logits.shape[:2])
-    """)
-    """a loop over the positions, each with its allowed tokens alone"""
     in_float64_rounded_once = instead("""
         log_probs = (logits.double() / temperature).log_softmax(dim=-1)
         weighted = log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)
@@ -61,8 +52,6 @@ class RightTokenEntropy(Right, of="token_entropy"):
 
 
 class RightMaskedMean(Right, of="masked_mean"):
-    masked_select = instead("return torch.mean(torch.masked_select(values, mask))")
-    """torch's masked_select, and its mean"""
     token_by_token = instead("""
         total, count = 0.0, 0
         for value, is_real in zip(values.flatten(), mask.flatten()):
@@ -99,13 +88,6 @@ class RightFirstTrueIndex(Right, of="first_true_index"):
         "return torch.where(flags.any(dim=1), flags.long().argmax(dim=1), flags.shape[1])"
     )
     """argmax, and T where no flag is set"""
-    row_by_row = instead("""
-        found = []
-        for row in flags.tolist():
-            found.append(row.index(True) if True in row else len(row))
-        return torch.tensor(found, dtype=torch.int64, device=flags.device)
-    """)
-    """Python's index on each row"""
     product_of_what_is_not_set = instead("return (~flags).long().cumprod(dim=1).sum(dim=1)")
     """the running product of `not flag` is 1 until the first"""
 
@@ -116,20 +98,6 @@ class RightResponseMask(Right, of="response_mask"):
         return torch.arange(responses.shape[1]) <= first.unsqueeze(1)
     """)
     """the columns up to the first stop token, found with first_true_index"""
-    column_by_column = instead("""
-        stops = is_stop(responses, stop_token_ids)
-        goes_on, columns = torch.ones_like(stops[:, 0]), []
-        for t in range(responses.shape[1]):
-            columns.append(goes_on)
-            goes_on = goes_on & ~stops[:, t]
-        return torch.stack(columns, dim=1)
-    """)
-    """a loop over the columns that keeps in mind which rows go on"""
-    shifted_by_one = instead("""
-        stopped = is_stop(responses, stop_token_ids).cumsum(dim=1) > 0
-        return ~torch.nn.functional.pad(stopped[:, :-1], (1, 0))
-    """)
-    """stopped up to here, shifted by one column: stopped before here"""
     row_by_row = instead("""
         rows = []
         for row in responses.tolist():
@@ -146,11 +114,6 @@ class RightTruncateAfterStop(Right, of="truncate_after_stop"):
         return torch.full_like(responses, pad_token_id).masked_scatter(mask, responses[mask])
     """)
     """a tensor of padding, onto which the response is copied"""
-    columns_after_the_first_stop = instead("""
-        first = first_true_index(is_stop(responses, stop_token_ids)).unsqueeze(1)
-        return responses.masked_fill(torch.arange(responses.shape[1]) > first, pad_token_id)
-    """)
-    """the columns after the first stop token, found with first_true_index"""
     row_by_row = instead("""
         lengths = response_mask(responses, stop_token_ids).sum(dim=1).tolist()
         rows = [row[:n] + [pad_token_id] * (len(row) - n) for row, n in zip(responses.tolist(), lengths)]
