@@ -25,7 +25,8 @@ from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss
 from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
 from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 
-from .grading import FEW, asked
+from .bank import drawn
+from .grading import behind, function_of
 from .runs import FAULTS, clear_run
 
 TRAINING = 10.0
@@ -38,7 +39,10 @@ def examples(seed: int) -> list[Call]:
     draw = generator(seed)
     blocks = [*_packed(draw), *_losses(draw), *_scores(draw), *_rows(draw), *_tables(draw), *_sliced(draw)]
     blocks += [example(diagnose, log=clear_run(fault, seed + 7)) for fault in FAULTS]
-    return [*blocks, *(asked(exercise, f"{seed}.example", FEW) for exercise in TESTS)]
+    for exercise in TESTS:
+        (chosen,) = drawn(function_of(exercise), f"{seed}.example", 1)
+        blocks.append(behind(exercise, "verdicts", chosen))
+    return blocks
 
 
 def _packed(draw: torch.Generator) -> list[Call]:

@@ -1,116 +1,105 @@
 """What a student's tests earn: the share of the wrong implementations that they refuse, once they accept the right."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Never
 
-from torch import Tensor
-
-from testcases.harness.catalog.handles import Exercise, exercise_of
+from testcases.harness.catalog.handles import exercise_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import section_for
-from testcases.harness.execution.messages import Call, Outcome
+from testcases.harness.execution.messages import Call
 from testcases.harness.report.failures import CheckFailed, clean, report, show
 from testcases.harness.suite.asserts import Asked, example, put, scenario
 from testcases.harness.suite.session import current
 
-from .bank import FAMILIES, Implementation, drawn, packed
+from . import bank
 from .probes import PROBES
-from .rules import overlooked, problem
-from .scenarios import BROKEN, OUTSIDE, REFUSED
 
 REFUSES, MISSED = "a right implementation is refused", "mistakes not caught"
-KINDS = {
-    REFUSED: (REFUSES, "refuses a right implementation, so nothing is earned"),
-    OUTSIDE: (
-        "a call outside of the contract",
-        "makes a call that the contract does not allow: right implementations raise, so nothing is earned",
-    ),
-    BROKEN: ("your test broke", "broke on a right implementation, by an error of its own: nothing is earned"),
-}
-SECONDS = 10.0
-"""Of work, for all tests of one function on all implementations."""
-SIZE = 40
-"""Wrong implementations that a student's tests meet,"""
-FEW = 12
-"""and in a second draw, and in the examples."""
+SECONDS = 5.0
+"""Of work, for all tests of one function in one question."""
+QUESTIONS = 5, 2
+"""In the basic and in the advanced suite, each about one right implementation and eight wrong ones."""
 
 
-def asked(exercise: Any, seed: str, size: int) -> Call:
-    """The question of a test exercise, such as test_compute_gae: which of these implementations do you refuse?"""
-    function = exercise_of(exercise).name.removeprefix("test_")
-    _, bank = drawn(function, seed, size)
-    return behind(exercise, "verdicts", function, bank)
-
-
-def behind(exercise: Any, name: str, function: str, bank: Tensor) -> Call:
+def behind(exercise: Any, name: str, chosen: Sequence[bank.Implementation]) -> Call:
     """A question about implementations that the tests do not share a process with."""
-    asked = example(scenario(name, of=exercise), function=function, bank=bank, seconds=SECONDS)
+    question = scenario(name, of=exercise)
+    asked = example(question, function=function_of(exercise), bank=bank.packed(chosen), seconds=SECONDS)
     return replace(asked, behind=("bank",))
 
 
-def grade(exercise: Any, draw: int = 0) -> None:
-    """Run a student's tests on implementations that this run's seed draws.
+def function_of(exercise: Any) -> str:
+    """What the tests of an exercise test: `compute_gae` of test_compute_gae."""
+    return exercise_of(exercise).name.removeprefix("test_")
 
-    It is not counted among the engine's draws: bank_test.py runs the reference's tests on the whole bank.
+
+def grade(exercise: Any, draw: int = 0) -> None:
+    """Run a student's tests on all right implementations, then on those that this run's seed draws.
 
     Raises:
-        CheckFailed: they break a rule, refuse a right implementation, or accept a wrong one; then with the share.
+        CheckFailed: they refuse a right implementation, or accept a wrong one; then with the share.
     """
-    function, seed = exercise_of(exercise).name.removeprefix("test_"), f"{current().seed}.{draw}"
-    size = SIZE if draw == 0 else FEW
-    chosen, _ = drawn(function, seed, size)
-    question = asked(exercise, seed, size)
-    broken = problem(current().subject.text(question.lesson, "my_tests.py"), function)
-    answer = Asked(question, Outcome()) if broken else put(question)
-    _require_an_end(answer)
-    if not broken:
-        answer.is_sound()
-    verdict = {"problem": broken} if broken else answer.outcome.value
-    if verdict["problem"]:
-        _fail(answer, "a rule is broken", [verdict["problem"]])
-    _require_right_ones(answer, function, chosen)
-    wrong = [(one, refused) for one, refused in zip(chosen, verdict["refused"], strict=True) if one.probe is not None]
-    missed = sorted({one.probe for one, refused in wrong if not refused and one.probe is not None})
+    function = function_of(exercise)
+    answer, found = _put(behind(exercise, "first_refusal", bank.right(function)))
+    if "test" in found:
+        _fail_of_refusal(answer, function, found)
+    caught, missed = 0, []
+    for chosen in bank.drawn(function, f"{current().seed}.{draw}", QUESTIONS[draw]):
+        answer, found = _put(behind(exercise, "verdicts", chosen))
+        for one, is_refused in zip(chosen, found["refused"], strict=True):
+            if one.probe is None and is_refused:
+                line = "my_tests.py: two runs on one function do not agree: a test depends on chance or on earlier runs"
+                _fail(answer, "the verdict changes from run to run", [line])
+            caught += is_refused
+            missed += [] if is_refused or one.probe is None else [one.probe]
     if missed:
-        caught = sum(refused for _, refused in wrong)
+        total = caught + len(missed)
         lines = [
-            f"{caught} of {len(wrong)} wrong implementations are caught, and every right one is accepted",
-            f"a question that your tests leave open: {PROBES[function][missed[0]].question}",
+            f"{caught} of {total} wrong implementations are caught, and every right one is accepted",
+            f"a question that your tests leave open: {PROBES[function][min(missed)].question}",
+            _overlooked(current().subject.text(answer.call.lesson, "my_tests.py")),
         ]
-        lines.append(
-            overlooked(current().subject.text(question.lesson, "my_tests.py"), clean(str(verdict["left_out"])))
-        )
-        _fail(answer, MISSED, lines, caught / len(wrong))
+        _fail(answer, MISSED, lines, caught / total)
 
 
-def _require_an_end(answer: Asked) -> None:
+def _put(question: Call) -> tuple[Asked, dict[str, Any]]:
+    """Ask, and fail if tests do not end."""
+    answer = put(question)
     error = answer.outcome.error
     if error and error.kind == "timeout" and error.frames:
         test, line = error.frames[0].function, error.frames[-1].line
-        says = f"{test} does not end, or is slow: it was {error.message}, which are for all implementations together"
-        if test == "<module>":  # As it is loaded, or in a copy for one implementation.
-            says = f"my_tests.py does not end, or is slow: it was {error.message}"
+        who = "my_tests.py" if test == "<module>" else test
+        says = f"{who} does not end, or is slow: it was {error.message}, which are for nine implementations together"
         _fail(answer, "took too long", [says, *_line(answer, line)])
+    answer.is_sound()
+    return answer, answer.outcome.value
 
 
-def _require_right_ones(answer: Asked, function: str, chosen: Sequence[Implementation]) -> None:
-    exercise = Exercise(answer.call.lesson, answer.call.exercise)
-    for one, is_refused in zip(chosen, answer.outcome.value["refused"], strict=True):
-        if one.probe is None and is_refused:
-            told = put(behind(exercise, "refusal", function, packed([one.source])))
-            told.is_sound()
-            detail = told.outcome.value
-            kind, says = KINDS[detail.get("kind", REFUSED)]
-            lines = [f"{detail.get('test', exercise.name)} {says}"]
-            if "options" in detail and detail["kind"] != BROKEN:
-                parts = [show(part) for part in detail["positional"]]
-                parts += [f"{name}={show(part)}" for name, part in detail["options"].items()]
-                lines.append(f"called   {function}({', '.join(parts)})")
-            if "answer" in detail and detail["kind"] != BROKEN:
-                lines.append(f"got      {show(detail['answer'])}, which is right")
-            lines += _line(answer, detail["line"]) if "line" in detail else []
-            _fail(answer, kind, [*lines, clean(str(detail.get("error", "")))])
+def _fail_of_refusal(answer: Asked, function: str, found: dict[str, Any]) -> Never:
+    """A right implementation is refused, or a test is broken: show the call, the answer and the line."""
+    where = _line(answer, found["line"]) if found["line"] else []
+    error = clean(str(found["error"]))
+    if not found["asserts"]:
+        says = f"{found['test']} broke on a right implementation, by an error of its own: nothing is earned"
+        _fail(answer, "your test broke", [says, *where, error])
+    lines = [f"{found['test']} refuses a right implementation, so nothing is earned"]
+    if "answer" in found:
+        parts = [show(part) for part in found["positional"]]
+        parts += [f"{name}={show(part)}" for name, part in found["options"].items()]
+        lines += [f"called   {function}({', '.join(parts)})", f"got      {show(found['answer'])}, which is right"]
+    _fail(answer, REFUSES, [*lines, *where, error])
+
+
+def _overlooked(source: str) -> str:
+    """One sentence about the first test of a file that is not run; "" if there is none."""
+    starts = tuple(f"test_{function}" for function in PROBES)
+    for number, line in enumerate(source.splitlines(), 1):
+        found = re.match(r"(?:def|class) (test\w*|Test\w*)", line)
+        if found and not found[1].startswith(starts):
+            return f"my_tests.py, line {number}: {found[1]} is not run: begin a name with {', '.join(starts)}"
+    return ""
 
 
 def _line(answer: Asked, number: int) -> list[str]:
@@ -119,7 +108,7 @@ def _line(answer: Asked, number: int) -> list[str]:
     return [f"my_tests.py, line {number}", *(f"    {clean(line.strip())}" for line in lines[number - 1 : number])]
 
 
-def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> None:
+def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> Never:
     lesson, exercise = answer.call.lesson, answer.call.exercise
     cause = None
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
@@ -127,10 +116,7 @@ def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> Non
     tail = [f"Likely cause: {cause.why}"] if cause else []
     tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
-    said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail)
+    said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail, [])
     failed = CheckFailed(said, lesson, exercise, kind, cause.name if cause else None, share)
     failed.outcome, failed.error = answer.outcome, answer.outcome.error
     raise failed
-
-
-assert set(FAMILIES) == set(PROBES)

@@ -70,16 +70,6 @@ class RightMergeMoments(Right, of="merge_moments"):
     """)
     """Welford's recursion"""
 
-    rows_times_columns = instead("""
-        prompts, responses = scores.shape
-        added = prompts * responses
-        total = seen + added
-        shift = scores.mean().item() - mean
-        squares = variance * seen + scores.var(unbiased=False).item() * added + shift**2 * seen * added / total
-        return Moments(total, mean + shift * added / total, squares / total)
-    """)
-    """the number of scores from the two sizes"""
-
 
 class RightSampledDrift(Right, of="sampled_drift"):
     in_a_loop_over_both = instead("""
@@ -121,11 +111,6 @@ class RightSumInGroups(Right, of="sum_in_groups"):
         "torch.cat(sums)[order.argsort()] => sums",
     )
     """each group's sums are written where they belong"""
-    rows_in_their_own_order = edit(
-        "lengths.argsort(stable=True) => torch.arange(len(lengths))",
-        "torch.cat(sums)[order.argsort()] => torch.cat(sums)",
-    )
-    """groups of neighbors: nothing to put back"""
     each_row_by_its_own_slice = instead("""
         order = lengths.argsort(stable=True).tolist()
         sums, group = numbers.new_zeros(len(order)), []
