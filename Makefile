@@ -46,7 +46,7 @@ help: ## Show the commands
 	@echo
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## Make .venv and install everything (the other commands do it too)
+setup: $(READY) ## Make .venv and install everything (every other command does this, too)
 
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
   { echo "error: expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1 || true); install it and run: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }; \
@@ -62,7 +62,7 @@ $(READY): requirements.lock
 	@echo "installing what the course needs into $(VENV), once"
 	@$(call INSTALL,$(VENV),-r requirements.lock)
 
-# Apart, since the exercises and the demo need neither a browser nor the book.
+# These are apart, because the exercises and the demo need neither a browser nor the book.
 $(LAB_READY): requirements-lab.lock $(READY)
 	@echo "installing JupyterLab and Sphinx into $(VENV), once"
 	@$(call INSTALL,$(VENV),-c requirements.lock -r requirements-lab.lock)
@@ -71,13 +71,13 @@ $(LAB_READY): requirements-lab.lock $(READY)
 CHECK_STACK = test -f '$(STACK)/demo/__init__.py' || \
   { echo "error: expected STACK to be solutions or tutorial, got '$(STACK)' without demo/__init__.py; make stubs writes it"; exit 1; }
 
-first: $(READY) ## PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
+first: $(READY) ## Run PPO on one screen: lesson 0 in 15 seconds [KL_COEF=0: without the penalty]
 	@$(BIN)/python -m tutorial.lesson00_one_screen $(if $(KL_COEF),--kl-coef '$(KL_COEF)')
 
 # A variable, since a comma would end an argument of $(if).
 DEMO_SAYS = echo "make demo: SFT, a reward model, PPO with and without the KL penalty$(if $(filter tiny,$(PRESET)),; about a minute on two cores)"
 
-demo: $(READY) ## SFT, reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; your models: POLICY= REWARD= PROMPTS= SET= OPTIONS=]
+demo: $(READY) ## Train SFT, a reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; your models: POLICY= REWARD= PROMPTS= SET= OPTIONS=]
 	@$(if $(filter hub,$(PRESET)),true,$(DEMO_SAYS))
 	@$(CHECK_STACK)
 	@$(BIN)/python -m $(STACK).demo$(if $(filter hub,$(PRESET)),.hub --policy '$(POLICY)' --reward '$(REWARD)' \
@@ -93,35 +93,35 @@ QUICK = not slow or smoke
 QUICK_CHECKS = $(BIN)/ruff check --quiet . && $(BIN)/codespell && \
   { rooms=$$($(BIN)/lint-imports --no-logo) || { echo "$$rooms"; false; }; } && $(BIN)/python -m testcases.course.stubs --check
 
-test: $(READY) $(LAB_READY) ## Does this clone work? Each system once (students: run pytest instead)
+test: $(READY) $(LAB_READY) ## Check that this clone works, in three minutes (students: run pytest instead)
 	@echo "make test: the suites, the quick wrong answers and each system once; about 3 minutes on two idle cores"
 	@$(QUICK_CHECKS)
 	@$(PYTEST) -m '$(QUICK)'
 
-test-all: $(READY) $(LAB_READY) ## Everything: what must pass before a change lands
+test-all: $(READY) $(LAB_READY) ## Check everything that must pass before a change lands
 	@echo "make test-all: every check of the course; about 16 minutes on two idle cores"
 	@$(QUICK_CHECKS)
 	@$(PYTEST) $(if $(MARKS),-m '$(MARKS)')
 
-progress: $(READY) ## How far you are, lesson by lesson
+progress: $(READY) ## Show how far you are, lesson by lesson
 	@$(BIN)/python -m testcases.harness.student.progress
 
 watch: $(READY) ## Run a lesson's tests at each save, until Ctrl-C [LESSON=4]
 	@test -n '$(LESSON)' || { echo 'error: expected a lesson, got none; run: make watch LESSON=4'; exit 1; }
 	@$(BIN)/watchfiles --filter python '$(BIN)/python -m pytest $(wildcard testcases/lesson$(shell printf %02d '$(LESSON)')_*)' tutorial
 
-contest: $(READY) ## PPO beside RLOO, GRPO, DAPO, DPO and best of n, by gold reward [SEEDS=1 TUNE=1 OUT=runs/contest STACK=tutorial]
+contest: $(READY) ## Compare PPO with RLOO, GRPO, DAPO, DPO and best of n, by gold reward [SEEDS=1 TUNE=1 OUT=runs/contest STACK=tutorial]
 	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"
 	@$(CHECK_STACK)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).contest --seeds '$(SEEDS)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
 
-hint: $(READY) ## One more hint [LESSON=4] [EXERCISE=compute_gae]
+hint: $(READY) ## Show one more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.harness.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))
 
-reset: $(READY) ## Start a lesson afresh; asks first and keeps a copy [LESSON=4]
+reset: $(READY) ## Start a lesson afresh (it asks first, and keeps a copy) [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.reset $(LESSON)
 
-solution: $(READY) ## Your code and the course's, of each exercise that has passed [LESSON=4]
+solution: $(READY) ## Show your code and the course's for each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
 check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= LIMITS=]
@@ -142,12 +142,12 @@ notebooks: $(READY) ## Run all notebooks and refresh their outputs
 LAB_OPTIONS := --allow-root --LabApp.default_url=/lab/tree/notebooks --LabApp.news_url=None \
   --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate
 
-lab: $(LAB_READY) ## The notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
+lab: $(LAB_READY) ## Open the notebooks in JupyterLab, in your browser [OPTIONS=--no-browser]
 	@$(BIN)/python -m jupyterlab $(LAB_OPTIONS) $(OPTIONS)
 
 BOOK := runs/book
 
-book: $(LAB_READY) ## The course as a site, in runs/book (python -m http.server -d runs/book serves it)
+book: $(LAB_READY) ## Build the course as a site in runs/book (python -m http.server -d runs/book serves it)
 	@echo "make book: the course as a site, runs/book/index.html; half a minute"
 	@$(BIN)/python -m book.stage
 	@OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W -q -j auto -c book -b html -d $(BOOK)-doctrees . $(BOOK)
@@ -157,7 +157,7 @@ $(BENCH_READY): testcases/benchmarks/trl.lock
 	@echo "installing TRL, to compare with, into $(BENCH_VENV), once"
 	@$(call INSTALL,$(BENCH_VENV),-r testcases/benchmarks/trl.lock)
 
-bench: $(READY) $(BENCH_READY) ## How fast the trainer is, against TRL 1.12.0 and the bare passes
+bench: $(READY) $(BENCH_READY) ## Measure how fast the trainer is, beside TRL 1.12.0 and the bare passes
 	@echo "make bench: the trainer beside TRL's; about four minutes on two idle cores"
 	@$(BIN)/python -m testcases.benchmarks.trainer
 
@@ -172,15 +172,15 @@ $(GPU_VENV)/.ready:
 	@lacking=$$($(GPU_VENV)/bin/python -m testcases.benchmarks.lacking); \
 	  test -z "$$lacking" || $(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --no-input $$lacking
 	@test -z '$(WHEELS)' || $(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --no-index \
-	  --find-links '$(WHEELS)' trl==1.12.0 || echo "note: expected TRL 1.12.0 and what it needs in $(WHEELS): ours alone"
+	  --find-links '$(WHEELS)' trl==1.12.0 || echo "note: expected TRL 1.12.0 and what it needs in $(WHEELS), and something is missing, so ours is measured alone"
 	@touch $@
 
 GPU_NEEDS := $(if $(filter command,$(firstword $(origin PYTHON))),$(GPU_VENV)/.ready,$(READY) $(BENCH_READY))
 
-gpu: $(GPU_NEEDS) ## What one GPU does: TRL 1.12.0 and ours at real sizes, the demo of preset gpt2; again: goes on [PYTHON= WHEELS= MINUTES=9]
+gpu: $(GPU_NEEDS) ## Measure TRL 1.12.0 and ours at real sizes on a GPU, then run the demo of preset gpt2; call it again to continue [PYTHON= WHEELS= MINUTES=9]
 	@$(dir $(firstword $(GPU_NEEDS)))bin/python -m testcases.benchmarks.gpu --minutes '$(MINUTES)'
 
-lint: $(READY) ## Style (ruff), spelling (codespell), imports (import-linter) and types (mypy)
+lint: $(READY) ## Check style (ruff), spelling (codespell), imports (import-linter) and types (mypy)
 	@echo "make lint: ruff, codespell, import-linter, then mypy; half a minute the first time"
 	@$(BIN)/codespell
 	@$(BIN)/lint-imports --no-logo

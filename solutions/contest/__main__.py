@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         contest(options.seeds, out, options.tune)
     except KeyboardInterrupt:
-        print(f"\nstopped; the same command goes on from here: {out}", file=sys.stderr)
+        print(f"\nstopped; run the same command again to continue from {out}", file=sys.stderr)
         return 130
     return 0
 
@@ -66,7 +66,7 @@ def contest(seeds: int, out: Path, tune: bool) -> None:
     rows = running.run_all(running.curves(chosen, seeds), results, "contest")
     print(f"\nThe runs with the middle coefficient:\n\n{record.as_text(record.ends(rows))}")
     if seeds == 1:
-        print("\nOne seed is no result: SEEDS=2 or more gives intervals, and each curve five coefficients.")
+        print("\nOne seed is not a result. SEEDS=2 or more gives you intervals, and five coefficients for each curve.")
     else:
         print(f"\nGold reward at an equal KL, {seeds} seeds:\n\n{record.as_text(record.over_kl(rows))}")
 

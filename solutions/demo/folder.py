@@ -107,6 +107,6 @@ def run_to_the_end(run: Callable[[], int], out: Path) -> int:
     except KeyboardInterrupt:
         said, code = "\nstopped by Ctrl-C", CTRL_C
     if code != STOPPED and has_checkpoint(out):
-        said += f"; a run's checkpoint is kept in {out}, and the same command with RESUME=1 (--resume) goes on from it"
+        said += f"; a checkpoint is kept in {out}, and the same command with RESUME=1 (--resume) continues from it"
     print(said, file=sys.stderr)
     return code

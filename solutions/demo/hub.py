@@ -112,7 +112,7 @@ def run_hub(options: argparse.Namespace) -> int:
     Accelerator().wait_for_everyone()
     checkpoints = CheckpointFolder(options.out / CHECKPOINTS)
     if checkpoints.load(trainer):
-        say(f"going on after update {trainer.updates_done}")
+        say(f"continuing after update {trainer.updates_done}")
     say(f"PPO: {config.num_updates} updates of {config.batch_size} responses to {len(prompts)} prompts")
     history = trainer.train(prompts, checkpoints.save)
     # With several processes, every one helps to collect the weights.
@@ -121,7 +121,7 @@ def run_hub(options: argparse.Namespace) -> int:
         save_model(_as_it_came(trained, options.policy), tokenizer, options.out / "policy")
     say(f"score {history[0]['score']:.2f} -> {history[-1]['score']:.2f}, KL {history[-1]['kl']:.2f} nats")
     say(f"saved {options.out / 'policy'}; the metrics of each update are in {options.out / 'log'}")
-    say("for more updates: --resume (RESUME=1) with a larger num_updates")
+    say("for more updates, run it again with --resume (RESUME=1) and a larger num_updates")
     return 0
 
 

@@ -144,7 +144,7 @@ def _ppo_run(plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: flo
     if start is None:
         trace = {0: _evaluate(plan, sft, reward, sft.policy, trace_prompts)}
     else:
-        plan.say(f"   going on from {start}")
+        plan.say(f"   continuing from {start}")
         trace = {int(done): Evaluation(**one) for done, one in json.loads(trace_file.read_text("utf-8")).items()}
 
     def on_update(trainer: PPOTrainer) -> None:

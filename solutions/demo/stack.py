@@ -115,7 +115,7 @@ def verdict(summary: dict[str, Any]) -> str:
     recorded = json.loads(RECORDED.read_text("utf-8"))
     runs = recorded["runs"]
     if summary["preset"] != recorded["preset"]:
-        return f"The reference's runs are recorded for the preset {recorded['preset']} alone."
+        return f"The reference's runs are recorded only for the preset {recorded['preset']}, so we can't compare them."
     if any(all(summary[part] == run[part] for part in run) for run in runs):
         return "Your blocks give the reference's numbers of this seed, to the last digit."
     outside = []

@@ -127,9 +127,9 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys)
     killed.kill()
     assert killed.wait() == -9 and not (tmp_path / "summary.json").exists()
     assert run(tmp_path) == 1
-    assert "the same command with RESUME=1 (--resume) goes on from it" in capsys.readouterr().err
+    assert "the same command with RESUME=1 (--resume) continues from it" in capsys.readouterr().err
     assert run(tmp_path, "--resume") == 0
-    assert "going on from" in capsys.readouterr().out
+    assert "continuing from" in capsys.readouterr().out
     assert numbers(tmp_path) == numbers(undisturbed)
     for name in ("policy/model.safetensors", "no_kl_policy/model.safetensors", "log/ppo/trace.json"):
         assert (tmp_path / name).read_bytes() == (undisturbed / name).read_bytes()

@@ -360,7 +360,7 @@ def test_a_second_run_is_refused_until_it_goes_on_with_the_first(tmp_path, gpt2,
     assert run(tmp_path, gpt2) == 0
     before, lines = contents(tmp_path / "out"), logged(tmp_path)
     assert run(tmp_path, gpt2) == 1
-    assert "the same command with RESUME=1 (--resume) goes on from it" in capsys.readouterr().err
+    assert "the same command with RESUME=1 (--resume) continues from it" in capsys.readouterr().err
     assert contents(tmp_path / "out") == before
     (tmp_path / "out" / "policy" / "notes.txt").write_text("mine")
     settings = SET.replace("num_updates=2", "num_updates=3") + " micro_rollout_batch_size=1"
@@ -396,7 +396,7 @@ def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path,
     monkeypatch.chdir(tmp_path)
     assert not Path("killed/policy").exists()
     assert library.main([*given, "killed", "--resume"]) == 0
-    assert "going on after update 5" in capsys.readouterr().out
+    assert "continuing after update 5" in capsys.readouterr().out
     assert library.main([*given, "alone"]) == 0
     for file in ("policy/model.safetensors", "log/metrics.jsonl"):
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "alone" / file).read_bytes()

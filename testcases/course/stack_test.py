@@ -239,7 +239,7 @@ def test_the_verdict_knows_the_references_numbers_near_ones_and_far_ones() -> No
     assert "landed within the range" in stack.verdict(near)
     far = stack.verdict({**run, "ppo": {**run["ppo"], "gold": 1.0}})
     assert "landed outside the range" in far and "ppo gold 1.00 (1.8" in far
-    assert "recorded for the preset tiny alone" in stack.verdict({**run, "preset": "small"})
+    assert "recorded only for the preset tiny" in stack.verdict({**run, "preset": "small"})
 
 
 def test_the_page_of_measured_numbers_shows_the_recorded_seeds() -> None:

@@ -45,16 +45,16 @@ OUT = "runs/check"
 @while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make check", description="Grade your lessons, or a folder of submissions.")
-    parser.add_argument("submissions", nargs="?", default="", help="folder with a subfolder or an archive a student")
+    parser.add_argument("submissions", nargs="?", default="", help="folder with a folder or archive for each student")
     parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
-    parser.add_argument("--jobs", default="", help="submissions at the same time (default: one a core)")
-    parser.add_argument("--secret", default="", help="of fresh inputs (default: $SECRET, or made and kept in OUT)")
+    parser.add_argument("--jobs", default="", help="how many submissions run at once (default: one for each core)")
+    parser.add_argument("--secret", default="", help="of the fresh inputs (default: $SECRET, or the one kept in OUT)")
     parser.add_argument("--roster", default="", help="the class, as the platform exports it; it is kept in OUT")
     parser.add_argument("--assignment", default="", help="TOML file that says what counts")
     parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
     parser.add_argument("--points", default="", help="and the points of the whole")
-    parser.add_argument("--dry", default="", help="not empty: say what would be graded, and grade nothing")
-    parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none": only for code that you trust')
+    parser.add_argument("--dry", default="", help="if not empty, only say what would be graded")
+    parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none" for code that you trust')
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
     options = parser.parse_args()
     # A process started from here needs it as little as the make above, which repeats it.
@@ -64,10 +64,10 @@ def main() -> None:
     try:
         sys.exit(run(options))
     except KeyboardInterrupt:
-        sys.exit("stopped; what is graded stays graded: run the same command again to go on")
+        sys.exit("stopped; what has been graded is kept, so run the same command again to continue")
     except OSError as error:
         place = f": {error.filename}" if error.filename else ""
-        sys.exit(_refuse(f"{error.strerror or error}{place}; what is graded stays graded"))
+        sys.exit(_refuse(f"{error.strerror or error}{place}; what has been graded is kept"))
     except ValueError as error:
         sys.exit(_refuse(str(error)))
 
@@ -193,7 +193,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
     if known:
         have = {person.row for person, _ in owners.values() if person}
         print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
-    print("DRY: nothing was graded, and nothing was written")
+    print("DRY: we graded nothing and wrote nothing")
     return 0
 
 

@@ -46,7 +46,7 @@ OWNER, GIVEN, CONFLICT = "whose is it?", "a mark by hand", "changed after your e
 CHANGED, NOT_FOUND, UNWRITTEN = "other points than before", "no such submission", "a report is missing"
 """What an instructor should look at in a submission, whatever its mark."""
 UNSAFE = "NOT SANDBOXED"
-NOT_SANDBOXED = f"{UNSAFE}: unless a note says what held, this code could have changed its marks and this machine"
+NOT_SANDBOXED = f"{UNSAFE}: unless a note lists protections, this code could have changed its marks and this machine"
 
 
 @dataclass

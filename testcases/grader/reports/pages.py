@@ -38,9 +38,9 @@ WORDS = {
     status.NOT_STARTED: "not started",
     status.MISSING: "missing",
     status.BLOCKED: "waits for another exercise",
-    status.NOT_ASKED: "not asked: its time was over",
+    status.NOT_ASKED: "not asked, because the time was over",
     status.TAMPER: "tampering suspected",
-    status.GRADER: "grader error: no verdict",
+    status.GRADER: "grader error, no verdict",
 }
 TONES = {status.PASSED: "good", **dict.fromkeys(status.ABSENT, "pale")}
 ALARMS = (status.TAMPER, status.GRADER)

@@ -232,7 +232,7 @@ def test_two_runs_at_once_an_out_that_is_a_file_and_a_full_disk(bubblewrap: None
     assert grade(tmp_path / "in", tmp_path / "none").returncode == 0 and table(tmp_path / "none") == []
     (tmp_path / "out" / "results").touch()  # As good as no room: the folder cannot be made.
     done = grade(tmp_path / "in", tmp_path / "out")
-    assert done.returncode == 2 and "what is graded stays graded" in done.stderr and done.stderr.count("\n") == 1
+    assert done.returncode == 2 and "what has been graded is kept" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_what_a_run_writes_is_for_its_owner_alone_and_a_bad_table_stops_it(
