@@ -6,13 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, scenario
-from tutorial.lesson11_scaling import (
-    DistributedPPOTrainer,
-    global_masked_whiten,
-    merge_moments,
-    merge_statistics,
-    plan_microbatches,
-)
+from tutorial.lesson11_scaling import DistributedPPOTrainer, global_masked_whiten, merge_moments, plan_microbatches
 
 NAN = math.nan
 
@@ -45,12 +39,6 @@ def test_plan_microbatches_is_fair(n_processes, size):
     assert_equals_reference(answer)
 
 
-def test_merge_statistics_of_single_tokens_is_their_mean():
-    numbers = [0.25, -1.0, 4.0, 0.75]
-    parts = [{"ratio_mean": one, "ratio_max": one} for one in numbers]
-    assert_equal(merge_statistics(parts, (1, 1, 1, 1)), {"ratio_mean": 1.0, "ratio_max": 4.0})
-
-
 @pytest.mark.parametrize("sizes", [(5, 3), (1, 1, 1, 9), (4, 4)])
 def test_merge_moments_are_those_of_all_tokens(sizes):
     # A difference of two sums of squares, near 1e13, would lose the variance.
@@ -74,7 +62,7 @@ def test_merge_moments_shows_a_nan(moments, merged):
 
 
 @pytest.mark.parametrize("shift_mean", [True, False])
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mean):
     from solutions.lesson01_masked_sequences import masked_whiten
     from solutions.lesson11_scaling import masked_moments
@@ -87,13 +75,6 @@ def test_global_masked_whiten_of_two_processes_is_masked_whiten_of_one(shift_mea
         others = masked_moments(values[other], mask[other]).unsqueeze(0)
         given = {"values": values[own], "mask": mask[own], "others": others, "place": place}
         assert_equal(WHITENED(**given, shift_mean=shift_mean), whitened=wanted[own], atol=1e-11)
-
-
-def test_global_masked_whiten_in_float32():
-    given = {"values": torch.tensor([[1.0, 3.0]]), "mask": [[True, True]], "others": torch.tensor([[1.0, 8.0, 0.0]])}
-    scale = math.sqrt(13)
-    wanted = [[-3 / scale, -1 / scale]]
-    assert_equal(WHITENED(**given, place=0), whitened=torch.tensor(wanted), atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [None, 1, 3])

@@ -138,15 +138,11 @@ DEVIATION = math.sqrt(13 + 1e-8)
     },
 )
 @pytest.mark.parametrize("shift_mean", [YES, NO])
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_global_masked_whiten_by_hand(others, place, mean, scale, shift_mean):
     kept = 0.0 if shift_mean else mean
     answer = WHITENED(**OWN, others=others, place=place, shift_mean=shift_mean)
     assert_equal(answer, whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]], gathered=1)
-
-
-def test_global_masked_whiten_shifts_the_mean_by_default():
-    assert_equal(WHITENED(**OWN, others=OTHER, place=0), whitened=[[-3 / DEVIATION, 0.0], [-1 / DEVIATION, 0.0]])
 
 
 @named(
@@ -172,11 +168,6 @@ def test_global_masked_whiten_of_equal_values(values, others, whitened, shift_me
     assert_equal(answer, whitened=[[whitened for _ in values]], gathered=1, equal_nan=True)
 
 
-def test_global_masked_whiten_of_a_single_token():
-    answer = WHITENED(values=[[2.0]], mask=[[YES]], others=torch.zeros(0, 3).double(), place=0, shift_mean=NO)
-    assert_equal(answer, whitened=[[2.0]])
-
-
 @named(
     "name, slope, rank, lora_alpha",
     {
@@ -185,7 +176,7 @@ def test_global_masked_whiten_of_a_single_token():
         "a-weight-that-bf16-would-round": ("default", 0.5 + 2**-12, 1, 1),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
     # Base model 1, adapter + slope. Training makes A and B three times as large, so the adapter nine times.
     answer = KEPT(adapter=slope, name=name, rank=rank, lora_alpha=lora_alpha, seconds=60.0)
@@ -201,30 +192,6 @@ def test_keep_reference_adapter_by_hand(name, slope, rank, lora_alpha):
             "reference": 1 + slope,
             "trained_policy": 1 + 9 * slope,
             "reference_then": 1 + slope,
-        },
-    )
-
-
-def test_keep_reference_adapter_copies_all_that_is_trained():
-    # Training makes magnitude and module three times as large, and with them y; DoRA takes A and B for the sign only.
-    answer = KEPT(adapter=0.25, name="sft", more_than_lora=YES, seconds=60.0)
-    assert_equal(
-        answer,
-        {
-            "returned": "the policy",
-            "adapters": ("default", "reference", "sft"),
-            "active": "sft",
-            "in_train_mode": True,
-            "trainable": (
-                "shift.modules_to_save.sft",
-                "slope.lora_A.sft",
-                "slope.lora_B.sft",
-                "slope.lora_magnitude_vector.sft",
-            ),
-            "policy": 1.75,
-            "reference": 1.75,
-            "trained_policy": 5.25,
-            "reference_then": 1.75,
         },
     )
 
@@ -316,7 +283,7 @@ def test_optimizer_step_reports_the_whole_minibatch(n_processes, size):
         "exactly-the-threshold-is-no-spike": ([[10.0, 9.0, 9.0], [10.0, 10.0, 10.0]], 0.0),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(5)
 def test_optimizer_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, skipped):
     # The second call is calm: it makes the only step, and nothing of the spike has stayed in the gradients.
     ratios = [torch.tensor(ratios).double(), CALM]
@@ -331,11 +298,6 @@ def test_optimizer_step_is_skipped_by_all_or_by_none(n_processes, size, ratios, 
     )
     if skipped:
         assert_equal(answer, actor=[0.0, -0.5], critic=[0.0, 0.75], grad_norm=[0.0, math.sqrt(10)])
-
-
-def test_optimizer_step_looks_at_the_threshold_of_the_config():
-    ratios = [torch.tensor([[5.0, 9.0, 9.0], [1.0, 1.0, 1.0]]).double()]
-    assert_equal(STEPS(**SLOPES, ratios=ratios, n_processes=2, ratio_threshold=1.5, **ADAM), skipped_share=[1.0])
 
 
 @pytest.mark.parametrize("n_processes, size", [(1, 1), (2, None), (2, 1)])

@@ -14,7 +14,7 @@ from tutorial.lesson11_scaling import (
 
 WHITENED = {"values": [[1.0, 2.0]], "mask": [[True, True]], "others": [[1.0, 8.0, 0.0]], "place": 0}
 
-AGREEMENT = {gradient_weight: 1, merge_statistics: 1}
+AGREEMENT = {gradient_weight: 1}
 DEFAULTS = [gradient_weight]
 REFUSALS = {
     scenario("plan_of", of=plan_microbatches): (
@@ -60,11 +60,11 @@ REFUSALS = {
             "mask-of-another-shape": ({"mask": [[True, True, True]]}, ["mask (1, 3)"]),
         },
     ),
-    scenario("refused_of", of=keep_reference_adapter): (
-        {"seconds": 60.0},
+    scenario("reference_of", of=keep_reference_adapter): (
+        {"adapter": 0.5, "seconds": 60.0},
         {
-            "no-adapter": ({"twice": False}, ["peft", "Line"]),
-            "a-reference-already": ({"twice": True}, ["never refreshed"]),
+            "no-adapter": ({"rank": 0}, ["peft", "Line"]),
+            "a-reference-already": ({"name": "reference"}, ["never refreshed"]),
         },
     ),
 }

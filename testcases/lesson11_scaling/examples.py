@@ -115,7 +115,6 @@ def _references(draw: torch.Generator) -> list[Call]:
         example(ask, adapter=-slope, name="sft", rank=2, lora_alpha=2),
         example(ask, adapter=slope + 2**-10),
         example(ask, adapter=slope, lora_dropout=0.5),
-        example(ask, adapter=slope, name="sft", more_than_lora=True),
     ]
 
 

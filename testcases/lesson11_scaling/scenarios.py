@@ -51,37 +51,26 @@ def whitened_of(
 
 
 def reference_of(
-    lesson: Any,
-    adapter: float,
-    name: str = "default",
-    rank: int = 1,
-    lora_alpha: int = 1,
-    lora_dropout: float = 0.0,
-    more_than_lora: bool = False,
-) -> dict:
+    lesson: Any, adapter: float, name: str = "default", rank: int = 1, lora_alpha: int = 1, lora_dropout: float = 0.0
+) -> dict[str, Any]:
     """y(1) of the policy and of its reference, before and after the policy has been trained to another number.
 
-    The SFT adapter adds `adapter` to the slope 1 of the base model. With dropout the policy comes in eval mode.
-    `more_than_lora`: the adapter has DoRA's magnitude, by which y is the same, and a module of its own, which adds 1/2;
-    and an older adapter, "default", lies beside it, inactive.
+    The SFT adapter adds `adapter` to the slope 1 of the base model; with rank 0 there is none. With dropout the policy
+    comes in eval mode.
     """
-    from peft import LoraConfig
+    from peft import LoraConfig, get_peft_model
 
     from solutions.lesson07_actor_critic import reference_mode
 
-    options = {"r": rank, "lora_alpha": lora_alpha, "lora_dropout": lora_dropout, "target_modules": ["slope"]}
-    if more_than_lora:
-        options |= {"use_dora": True, "modules_to_save": ["shift"]}
+    policy: Any = Line()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        policy = _with_adapters(LoraConfig(**options), ["default", name] if more_than_lora else [name])
-        model = policy.base_model.model
-        with torch.no_grad():
-            model.slope.lora_A[name].weight.fill_(1.0)
-            model.slope.lora_B[name].weight.fill_(adapter / lora_alpha)
-            if more_than_lora:
-                model.slope.lora_magnitude_vector[name].weight.fill_(1.0 + adapter)
-                model.shift.modules_to_save[name].weight.fill_(0.5)
+        if rank:
+            config = LoraConfig(r=rank, lora_alpha=lora_alpha, lora_dropout=lora_dropout, target_modules=["slope"])
+            policy = get_peft_model(policy, config, adapter_name=name)
+            with torch.no_grad():
+                policy.base_model.model.slope.lora_A[name].weight.fill_(1.0)
+                policy.base_model.model.slope.lora_B[name].weight.fill_(adapter / lora_alpha)
         kept = lesson.keep_reference_adapter(policy.train(lora_dropout == 0))
     x = torch.ones(1, 1)
 
@@ -105,42 +94,6 @@ def reference_of(
     return answer | {"trained_policy": policy(x).item(), "reference_then": reference()}
 
 
-class ShiftedLine(Line):
-    """y = x, the sum of two modules."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.shift = nn.Linear(1, 1, bias=False)
-        nn.init.zeros_(self.shift.weight)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) + self.shift(x)
-
-
-def _with_adapters(config: Any, names: list[str]) -> Any:
-    """The last one is active."""
-    from peft import get_peft_model
-
-    policy = get_peft_model(ShiftedLine(), config, adapter_name=names[0])
-    for name in names[1:]:
-        policy.add_adapter(name, config)
-        policy.set_adapter(name)
-    return policy
-
-
-def refused_of(lesson: Any, twice: bool) -> Any:
-    """`keep_reference_adapter` of a model without adapters, or a second time."""
-    from peft import LoraConfig, get_peft_model
-
-    if not twice:
-        return type(lesson.keep_reference_adapter(Line())).__name__
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        policy = get_peft_model(Line(), LoraConfig(r=1, target_modules=["slope"]))
-        policy.add_adapter("reference", policy.peft_config["default"])
-        return type(lesson.keep_reference_adapter(policy)).__name__
-
-
 def _short(name: str) -> str:
     return name.removeprefix("base_model.model.").removesuffix(".weight")
 
@@ -156,30 +109,17 @@ class Collective:
     """A collective operation among threads: it has a kind, and every process must take part."""
 
     def __init__(self, count: int) -> None:
-        self.brought: list[list[tuple[str, Any]]] = [[] for _ in range(count)]
-        self.gone = [False] * count
-        self.changed = threading.Condition()
+        self.brought: list[Any] = [None] * count
+        self.everyone = threading.Barrier(count, timeout=SECONDS)
 
-    def exchange(self, index: int, kind: str, thing: Any) -> list[Any]:
-        with self.changed:
-            self.brought[index].append((kind, thing))
-            turn = len(self.brought[index]) - 1
-            self.changed.notify_all()
-            self.changed.wait_for(lambda: self._is_settled(turn), SECONDS)
-            there = [each[turn] for each in self.brought if len(each) > turn]
-        if len(there) < len(self.brought) or {each for each, _ in there} != {kind}:
+    def exchange(self, index: int, kind: str, thing: Any = None) -> list[Any]:
+        self.brought[index] = kind, thing
+        self.everyone.wait()
+        there = list(self.brought)
+        self.everyone.wait()
+        if {each for each, _ in there} != {kind}:
             raise WaitsForEver
         return [thing for _, thing in there]
-
-    def leave(self, index: int) -> None:
-        with self.changed:
-            self.gone[index] = True
-            self.changed.notify_all()
-
-    def _is_settled(self, turn: int) -> bool:
-        """All are there, or one of them will never be."""
-        has_come = [len(each) > turn for each in self.brought]
-        return all(has_come) or any(gone and not come for gone, come in zip(self.gone, has_come, strict=True))
 
 
 class ThreadProcesses(Processes):
@@ -312,7 +252,7 @@ def _run_together(members: list[_Member], batches: list[Experience]) -> bool:
         thread.join()
     errors = [member.error for member in members if member.error is not None]
     for error in errors:
-        if not isinstance(error, WaitsForEver):
+        if not isinstance(error, (WaitsForEver, threading.BrokenBarrierError)):
             raise error
     return not errors
 
@@ -364,10 +304,10 @@ class _Member:
                 counts = {name: count - before[name] for name, count in self.accelerator.counts().items()}
                 left = sum(one.grad is not None and bool(one.grad != 0) for one in model.parameters())
                 self.steps.append(weights | statistics | counts | {"gradients_left": left})
+            self.collective.exchange(self.index, "end")
         except BaseException as error:
             self.error = error
-        finally:
-            self.collective.leave(self.index)
+            self.collective.everyone.abort()
 
 
 def _no_reward(prompts: list[str], responses: list[str]) -> list[float]:

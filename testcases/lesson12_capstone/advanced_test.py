@@ -16,7 +16,7 @@ from testcases.harness.suite.asserts import (
     reference,
     scenario,
 )
-from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, demonstrations, fluent, stages
+from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, fluent
 from testcases.lesson12_capstone.scenarios_models import WORDS
 from tiny_models.gold import gold_score, is_well_formed
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
@@ -26,12 +26,14 @@ FITTED = scenario("fitted_of", of=train_sft)
 TUNED = scenario("tuned_of", of=train_policy)
 
 
+@pytest.mark.points(3)
 def test_train_sft_agrees_with_the_reference():
     for answer in examples_of(train_sft):
         assert_leaves_global_random_alone(answer)
         assert_equals_reference(answer, atol=CLIPPED)
 
 
+@pytest.mark.points(2)
 def test_train_policy_agrees_with_the_reference():
     for answer in examples_of(train_policy):
         assert_equals_reference(answer, rtol=1e-5, atol=1e-5)
@@ -58,22 +60,6 @@ def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
     used = mask.roll(-1, dims=1).unsqueeze(2)
     wanted = reference(sft_loss, logits, input_ids, mask)
     assert_equal(sft_loss(logits.masked_fill(~used, garbage), input_ids, mask), wanted)
-
-
-@pytest.mark.parametrize("batch_size", [1, 3, 7, 20])
-@pytest.mark.parametrize("seed", [0, 4])
-def test_train_sft_with_any_batch_size(batch_size, seed):
-    draw = torch.Generator().manual_seed(seed)
-    data, places = demonstrations(draw, 7), normal(8, 6, seed=5)
-    answer = FITTED(table=normal(6, 6), places=places, **data, learning_rate=0.2, batch_size=batch_size, seed=seed)
-    assert_equals_reference(answer, atol=CLIPPED)
-
-
-def test_train_sft_learns():
-    # 60 times the same four demonstrations: what can be learned is learned; the first token of each cannot.
-    data = {name: tensor.repeat(60, 1) for name, tensor in demonstrations(torch.Generator().manual_seed(1), 4).items()}
-    answer = FITTED(table=torch.zeros(6, 6).double(), **data, learning_rate=0.1, batch_size=4)
-    assert answer["losses"][-1] < 0.75 * answer["losses"][0], "a loss that falls by a quarter or more"
 
 
 @pytest.mark.parametrize("temperature", [0.6, 1.3])
@@ -119,10 +105,3 @@ def test_evaluate_policy_does_not_depend_on_the_padding():
     answer = JUDGED(prompts=tuple(script), **options)
     assert_equal(answer, kl=sum(alone) / 2)
     assert_equals_reference(answer)
-
-
-@pytest.mark.parametrize("settings", [{"kl_coef": 1.0}, {"kl_target": 2.0, "kl_horizon": 20}, {"num_minibatches": 2}])
-def test_train_policy_follows_the_config(settings):
-    world = stages(torch.Generator().manual_seed(21))
-    options = {"num_updates": 3, "batch_size": 4, "num_epochs": 2, "learning_rate": 0.1, **settings}
-    assert_equals_reference(TUNED(**world, prompts=PROMPTS, **options), rtol=1e-5, atol=1e-5)

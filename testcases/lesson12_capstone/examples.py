@@ -75,7 +75,7 @@ def _fits(draw: torch.Generator, seed: int) -> list[Call]:
             batch_size=3,
             train_mode=True,
         ),
-        example(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0, frozen=True),
+        example(ask, table=normal_from(draw, 6, 6), **demonstrations(draw, 5), **options, gain=5.0),
     ]
 
 
@@ -98,7 +98,7 @@ def _evaluations(draw: torch.Generator) -> list[Call]:
     return [
         example(ask, prompts=tuple(SCRIPT), script=SCRIPT, reference=normal_from(draw, size, size)),
         example(ask, prompts=PROMPTS * 4, **tables, temperature=0.7, max_new_tokens=12, seed=3),
-        example(ask, prompts=PROMPTS * 2, **tables, twice=True, max_new_tokens=5, batch_size=6),
+        example(ask, prompts=PROMPTS * 2, **tables, max_new_tokens=5, batch_size=6),
         example(ask, prompts=PROMPTS, **tables, in_train_mode=ALL, stop_token_ids=(1, 2), max_new_tokens=8),
         example(ask, prompts=PROMPTS, **tables, in_train_mode=ALL[::2], pad_token_id=1, kl_estimator="k3"),
         example(ask, prompts=PROMPTS[:1], script={PROMPTS[0]: "the film was bad . <unk>"}, stop_token_ids=(1, 2)),

@@ -50,17 +50,13 @@ def fitted_of(
     places: Tensor | None = None,
     gain: float = 1.0,
     train_mode: bool = False,
-    frozen: bool = False,
     **data: Tensor,
 ) -> dict[str, Any]:
     """`train_sft` of a table policy: losses, the table afterwards, and the first token of each row of each batch.
 
-    A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them. `frozen`: its
-    `places` are.
+    A batch may be read in parts, and in any order; `batches_apart`: no forward reads of two of them.
     """
     policy = WatchedPolicy(table, places, gain).train(train_mode)  # `from_pretrained` leaves a model in eval mode
-    if frozen and policy.places is not None:
-        policy.places.requires_grad_(False)
     losses = lesson.train_sft(policy, lesson.Demonstrations(**data), lesson.SFTConfig(learning_rate, batch_size, seed))
     order = [token for _, *tokens in policy.forwards for token in tokens]
     ends = {*accumulate(len(batch) - 1 for batch in policy.forwards)}
@@ -79,7 +75,6 @@ def evaluation_of(
     prompts: tuple[str, ...],
     script: dict[str, str] | None = None,
     places: Tensor | None = None,
-    twice: bool = False,
     in_train_mode: tuple[str, ...] = (),
     **given: Any,
 ) -> dict[str, Any]:
@@ -95,15 +90,12 @@ def evaluation_of(
         module.training = name in in_train_mode
     before = modes_of(modules)
     config = _config(lesson, **{"max_new_tokens": 10, **given})
-    padding: list[int] = []
 
     def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> Tensor:
         real = attention_mask.double()
-        padding.extend(input_ids[real == 0].tolist())
         return real[:, :prompt_length].sum(dim=1) + real[:, prompt_length:].sum(dim=1) / 8
 
-    for _ in range(2 if twice else 1):
-        found = lesson.evaluate_policy(policy, reference, score, list(prompts), TOKENIZER, config)
+    found = lesson.evaluate_policy(policy, reference, score, list(prompts), TOKENIZER, config)
     return {
         "gold": found.gold,
         "proxy": found.proxy,
@@ -111,7 +103,6 @@ def evaluation_of(
         "kl": found.kl,
         "responses": " | ".join(found.responses),
         "responses_are_a": type(found.responses).__name__,
-        "fills_with_the_id_of_the_config": set(padding) <= {config.pad_token_id},
         "left_in_another_mode": changed_modes(modules, before),
     }
 
@@ -157,13 +148,10 @@ def tuned_of(
         "sft_afterwards": policy.table.detach(),
         "sft_requires_gradients_afterwards": policy.table.requires_grad,
         "sft_left_in_another_mode": changed_modes(modules, before),
-        "sft_dropout_afterwards": policy.dropout.p,
-        "sft_has_gradients_afterwards": policy.table.grad is not None,
         "seeds_the_global_generator": seeds_the_global_generator,
         "reward_requires_gradients_afterwards": any(weight.requires_grad for weight in reward_model.parameters()),
         "reward_backbone_afterwards": reward_model.backbone.table.detach(),
         "reward_head_afterwards": reward_model.head.weight.detach()[0],
-        "reward_bias_afterwards": reward_model.head.bias.item(),
     }
 
 
@@ -172,7 +160,6 @@ def _reward_model(lesson: Any, body: Tensor, head: Tensor) -> Any:
         reward_model = _neighbor(lesson, "lesson02_reward_model").RewardModel(TableBackbone(body))
     with torch.no_grad():
         reward_model.head.weight.copy_(head.unsqueeze(0))
-        reward_model.head.bias.fill_(0.25)
     return reward_model
 
 

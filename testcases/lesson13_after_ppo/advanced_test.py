@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import (
-    assert_equal,
-    assert_equals_reference,
-    gradients,
-    reference,
-    scenario,
-    value_and_gradients,
-)
+from testcases.harness.suite.asserts import assert_equal, gradients, reference, value_and_gradients
 from tutorial.lesson02_reward_model import pairwise_loss
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline
 from tutorial.lesson05_ppo_loss import compute_ppo_loss
@@ -33,7 +26,6 @@ from tutorial.lesson13_after_ppo import (
 )
 
 NAN = math.nan
-GARBAGE = pytest.mark.parametrize("garbage", [math.nan, math.inf, -math.inf, 1e30], ids=str)
 
 
 def ragged() -> Tensor:
@@ -60,15 +52,6 @@ def test_clipped_token_losses_with_equal_bounds_are_ppos(epsilon):
     )
 
 
-@GARBAGE
-def test_clipped_token_losses_let_nothing_in_from_the_padding(garbage):
-    mask, advantages = ragged(), normal(4, seed=3)
-    log_probs, old = (normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2))
-    for pair in ((log_probs, old), (normal(4, 6, seed=1), old), (log_probs, normal(4, 6, seed=2))):
-        answer, _ = value_and_gradients(clipped_token_losses, *pair, advantages, mask, wrt="log_probs")
-        assert_equals_reference(answer)
-
-
 @pytest.mark.parametrize("ratio_cap", [1.0, 1.5, 1e6])
 def test_cispo_token_losses_have_the_gradient_of_reinforce_times_a_constant(ratio_cap):
     """Also at a cap that no ratio reaches: then it is the gradient of -ratio A, PPO's without its clip."""
@@ -82,21 +65,6 @@ def test_cispo_token_losses_have_the_gradient_of_reinforce_times_a_constant(rati
     assert_equal(grads, log_probs=slopes)
 
 
-@GARBAGE
-def test_cispo_token_losses_take_nothing_from_the_padding_and_show_a_nan_of_a_real_token(garbage):
-    mask, advantages = ragged(), normal(4, seed=3)
-    now, old = normal(4, 6, seed=1), normal(4, 6, seed=2)
-    padded = now.masked_fill(~mask, garbage), old.masked_fill(~mask, garbage)
-    for pair in (padded, (now, padded[1]), (padded[0], old)):
-        answer, _ = value_and_gradients(cispo_token_losses, *pair, advantages, mask, 2.0, wrt="log_probs")
-        assert_equals_reference(answer)
-    for broken in ({"log_probs": BROKEN}, {"old_log_probs": BROKEN}):
-        answer = cispo_token_losses(**{**ON_POLICY, "advantages": [2.0], "ratio_cap": 2.0, **broken})
-        assert_equal(answer, [[2.0, math.nan, 0.0]], equal_nan=True)
-    answer = cispo_token_losses(**ON_POLICY, advantages=[math.nan], ratio_cap=2.0)
-    assert_equal(answer, [[math.nan, math.nan, 0.0]], equal_nan=True)
-
-
 @pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_reduce_losses_of_microbatches_sum_up_to_the_window(denominator, cut):
@@ -106,24 +74,6 @@ def test_reduce_losses_of_microbatches_sum_up_to_the_window(denominator, cut):
     whole = reference(reduce_losses, losses, mask, denominator, None, constant)
     rest = reference(reduce_losses, losses[cut:], mask[cut:], denominator, total, constant)
     assert_equal(reduce_losses(losses[:cut], mask[:cut], denominator, total, constant), whole - rest)
-
-
-@GARBAGE
-@pytest.mark.parametrize("denominator", ["tokens", "responses", "constant"])
-def test_reduce_losses_let_nothing_in_from_the_padding(garbage, denominator):
-    losses, constant = normal(4, 6).masked_fill(~ragged(), garbage), 6.0 if denominator == "constant" else None
-    options = {"denominator": denominator, "constant": constant}
-    answer, _ = value_and_gradients(reduce_losses, losses, ragged(), **options, wrt="losses")
-    assert_equals_reference(answer)
-
-
-@GARBAGE
-def test_sequence_ratio_lets_nothing_in_from_the_padding(garbage):
-    mask = ragged()
-    log_probs, old = (normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2))
-    for per_token in (True, False):
-        answer, _ = value_and_gradients(sequence_ratio, log_probs, old, mask, per_token, wrt="log_probs")
-        assert_equals_reference(answer)
 
 
 @pytest.mark.parametrize("scale", [1.0, 20.0], ids=["near", "far"])
@@ -155,23 +105,6 @@ def test_kl_token_losses_have_the_gradient_of_the_kl():
     slope = then.exp() * (now - then).exp() * (now - ref)
     torch.testing.assert_close(slope - now.exp() * slope.sum(), expected)
     assert_equal(grads, log_probs=slope.detach()[None])
-
-
-@GARBAGE
-def test_kl_token_losses_let_nothing_in_from_the_padding(garbage):
-    mask = ragged()
-    terms = [normal(4, 6, seed=seed) - 2 for seed in (1, 2, 3)]
-    for broken in (0, 1, 2):
-        given = [one.masked_fill(~mask, garbage) if i == broken else one for i, one in enumerate(terms)]
-        answer, _ = value_and_gradients(kl_token_losses, *given, mask, wrt="log_probs")
-        assert_equals_reference(answer)
-
-
-@GARBAGE
-def test_truncated_importance_weights_let_nothing_in_from_the_padding(garbage):
-    mask = ragged()
-    pair = [normal(4, 6, seed=seed).masked_fill(~mask, garbage) for seed in (1, 2)]
-    assert_equals_reference(truncated_importance_weights(*pair, mask, 1.5))
 
 
 def test_truncated_importance_weights_have_the_mean_1_below_the_cap():
@@ -220,11 +153,6 @@ def test_best_of_n_kl_is_below_the_bound_and_near_it_for_many_responses(n):
     assert 0.98 * bound < answer <= bound + 1e-9, f"just below {bound}"
 
 
-# Two real tokens and one of padding, on policy: every ratio is 1.
-ON_POLICY = {"log_probs": [[-1.0, -1.0, -1.0]], "old_log_probs": [[-1.0, -1.0, -1.0]], "mask": [[True, True, False]]}
-BROKEN = [[-1.0, math.nan, -1.0]]
-
-
 def test_group_advantages_are_data():
     assert_equal(gradients(group_advantages, [[1.0, 1.0, 1.0, 5.0]], 2.0, wrt="scores"), scores=None)
 
@@ -249,11 +177,9 @@ def test_reduce_losses_counts_an_empty_response_as_a_response(options, loss):
 
 
 def test_kl_token_losses_keep_the_digits_of_float32():
-    # log(reference / now) = d = 2^-13, so the loss is d^2 / 2 but for 3e-13; exp(d) - 1 - d gives 0 in 24 digits.
-    now, ref = torch.tensor([[0.0]]), torch.tensor([[2.0**-13]])
-    terms = {"log_probs": now, "old_log_probs": now, "ref_log_probs": ref, "mask": [[True]]}
-    answer = scenario("kl_in_units", of=kl_token_losses)(**terms, unit=2.0**-27)
-    assert_equal(answer, torch.tensor([[1.0]]))
+    # log(reference / now) = d = 2^-13, and the ratio is e^18: e^18 d^2 / 2. In 24 digits exp(d) - 1 - d is 0.
+    answer = kl_token_losses(*(torch.tensor([[one]]) for one in (0.0, -18.0, 2.0**-13)), [[True]])
+    assert_equal(answer, torch.tensor([[math.exp(18) * 2.0**-27]]), rtol=1e-3)
 
 
 def test_expected_best_of_n_where_no_float_holds_the_number_of_choices():

@@ -6,7 +6,7 @@ import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness.execution.messages import Call
-from testcases.harness.suite.asserts import example, scenario
+from testcases.harness.suite.asserts import example
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     cispo_token_losses,
@@ -61,8 +61,7 @@ def _at_the_corners(draw: torch.Generator) -> list[Call]:
     """A response without a token; tokens that a float holds for impossible; policies that nearly agree in float32."""
     now, then, full = normal_from(draw, 2, 4), normal_from(draw, 2, 4), torch.ones(2, 4, dtype=torch.bool)
     empty, advantages = full & torch.tensor([[True], [False]]), normal_from(draw, 2)
-    near = {"log_probs": torch.zeros(1, 3), "old_log_probs": torch.zeros(1, 3), "mask": full[:1, :3]}
-    ref = torch.tensor([[2.0**-13, -(2.0**-12), 2.0**-12]])
+    near = torch.zeros(1, 3), torch.full((1, 3), -18.0), torch.tensor([[0.0625, -0.0625, 0.09375]]), full[:1, :3]
     both = {"grad_of": ("log_probs", "old_log_probs")}
     return [
         example(reduce_losses, now, empty, "responses"),
@@ -75,7 +74,7 @@ def _at_the_corners(draw: torch.Generator) -> list[Call]:
         example(
             cispo_token_losses, now, then, advantages, full, 5.0, grad_of=("log_probs", "old_log_probs", "advantages")
         ),
-        example(scenario("kl_in_units", of=kl_token_losses), **near, ref_log_probs=ref, unit=2.0**-27),
+        example(kl_token_losses, *near),
         example(kl_token_losses, now, then, now - then, full, grad_of=("log_probs", "old_log_probs", "ref_log_probs")),
         example(truncated_importance_weights, now + 4, then, full, 1.5),
         example(truncated_importance_weights, now, then, full, grad_of="log_probs"),
