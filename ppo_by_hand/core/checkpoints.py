@@ -60,15 +60,10 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
     if missing:
         raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
     saved, own = state["config"], expected["config"]
-    if differs := sorted(saved.keys() ^ own.keys()):
-        raise ValueError(
-            f"expected a checkpoint with the settings of this version of the course, got {file}, in which "
-            f"{differs[0]} is {'no setting yet' if differs[0] in own else 'one'}; resume it with the code that wrote it"
-        )
-    other = [name for name in own if name not in MAY_DIFFER and own[name] != saved[name]]
+    other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
     if other:
         raise ValueError(
-            f"expected a checkpoint of a run with the same settings, got {other[0]} {saved[other[0]]!r} in {file} "
+            f"expected a checkpoint of a run with the same settings, got {other[0]} {saved.get(other[0])!r} in {file} "
             f"and {own[other[0]]!r} here; only {', '.join(MAY_DIFFER)} may change: resume with the same settings, or "
             "start a new run"
         )

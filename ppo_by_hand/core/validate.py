@@ -69,8 +69,7 @@ def _check_kind(policy: Any) -> None:
             "for the prompt; load one with AutoModelForCausalLM"
         )
     known = inspect.signature(getattr(inner, "_orig_mod", inner).forward).parameters
-    keeps_it_inside = getattr(inner.config, "model_type", "") == "recurrent_gemma"
-    if keeps_it_inside or not {"past_key_values", "cache"} & known.keys():
+    if not {"past_key_values", "cache"} & known.keys():
         raise ValueError(
             f"expected the policy to have a key-value cache (past_key_values), got {_brief(inner)}, which has "
             "none; take a transformer such as Llama or Qwen"

@@ -31,9 +31,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/contest"), help="folder for results (OUT=)")
     parser.add_argument("--tune", action="store_true", help="tune every method first, on other seeds (TUNE=1)")
     options = parser.parse_args(arguments)
+    from .running import TUNING_SEEDS  # with torch, for which --help need not wait
+
     out, folder = options.out.expanduser(), stack.own_folder()
     try:
-        check_number("SEEDS", options.seeds, 1, 1000)  # seeds above are those of the tuning
+        check_number("SEEDS", options.seeds, 1, TUNING_SEEDS[0])
         if folder:
             stack.check_finished(folder, "contest", stack.OF_THE_CONTEST)
         if not (out / RESULTS).is_file():

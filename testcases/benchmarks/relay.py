@@ -13,8 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Relay:
-    """The child's side: the clock of the updates, and of the phases inside them.
+    """The child's side: the clock of the updates.
 
     The first order is awaited before the first update, so that setting up the trainer is not timed.
     """
@@ -33,26 +31,9 @@ class Relay:
         # What the trainer prints goes to stderr, so that the answers have the pipe to themselves.
         self._answers = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
-        self._phases: Counter[str] = Counter()
         self._samples: list[dict[str, float]] = []
         self._left = 0
         self._resident = _resident_mib()
-
-    def timed(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, its wall-clock time added to the phase of the running update."""
-
-        def wrapper(*arguments: Any, **options: Any) -> Any:
-            start = time.perf_counter()
-            try:
-                return function(*arguments, **options)
-            finally:
-                self._phases[phase] += time.perf_counter() - start
-
-        return wrapper
-
-    def add(self, phase: str, seconds: float) -> None:
-        """Add to a phase of the running update."""
-        self._phases[phase] += seconds
 
     def wait(self) -> None:
         """Wait for an order, then start the clock.
@@ -69,7 +50,7 @@ class Relay:
     def update_done(self) -> None:
         """Note the update that just ended; answer and wait where it was the last of the order."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        self._samples.append({"wall": wall, "cpu": cpu, **self._phases})
+        self._samples.append({"wall": wall, "cpu": cpu})
         self._left -= 1
         if self._left:
             self._start_clock()
@@ -77,7 +58,6 @@ class Relay:
         answer = {
             "samples": self._samples,
             "before_mib": self._resident,
-            "now_mib": _resident_mib(),
             "peak_mib": _peak_mib(),
             "gpu_mib": _gpu_mib(),
         }
@@ -87,7 +67,6 @@ class Relay:
         self.wait()
 
     def _start_clock(self) -> None:
-        self._phases.clear()
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
 
@@ -144,8 +123,7 @@ class Child:
         """Run so many updates more.
 
         Returns:
-            samples: for each update wall and CPU seconds, and those of its phases; memory in MiB before the first
-            update, now, and at the peak so far.
+            samples: for each update wall and CPU seconds; memory in MiB before the first update and at the peak so far.
 
         Raises:
             RuntimeError: the child died, with the last lines it said.

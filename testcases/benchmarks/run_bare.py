@@ -97,9 +97,6 @@ class BarePasses:
 def main() -> None:
     work = Workload.from_json(sys.argv[1])
     passes, relay = BarePasses(work, "cuda" if torch.cuda.is_available() else "cpu"), Relay()
-    passes.generate = relay.timed("generation", passes.generate)
-    passes.score = relay.timed("scoring", passes.score)
-    passes.step = relay.timed("update", passes.step)
     relay.wait()
     while True:
         passes.update()

@@ -49,12 +49,6 @@ def main() -> None:
     work = Workload.from_json(sys.argv[1])
     os.environ["ACCELERATE_MIXED_PRECISION"] = work.precision  # where Accelerator() looks for it
     trainer, relay = make_trainer(work), Relay()
-    for phase, method in (
-        ("generation", "generate_responses"),
-        ("scoring", "compute_rewards"),
-        ("update", "optimizer_step"),
-    ):
-        setattr(trainer, method, relay.timed(phase, getattr(trainer, method)))
     relay.wait()
     trainer.train(work.prompts(), lambda _: relay.update_done())
 

@@ -19,15 +19,13 @@ from __future__ import annotations
 import copy
 import sys
 import tempfile
-import time
-from contextlib import AbstractContextManager
 
 import torch
 from datasets import Dataset
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import GPT2ForSequenceClassification, PreTrainedTokenizerFast, PrinterCallback, TrainerCallback
-from trl.experimental.ppo import PPOConfig, PPOTrainer, ppo_trainer
+from trl.experimental.ppo import PPOConfig, PPOTrainer
 
 from .relay import Relay
 from .workload import ADAM_EPSILON, LEARNING_RATE, Workload
@@ -112,34 +110,11 @@ def make_trainer(work: Workload, folder: str) -> PPOTrainer:
     return trainer
 
 
-def time_the_phases(trainer: PPOTrainer, relay: Relay) -> None:
-    """Generation is one function; scoring lasts from its end to the first minibatch, which ends the first `accumulate`.
-
-    The rest of an update, up to the relay's next answer, is the optimization.
-    """
-    generate, accumulate = ppo_trainer.batch_generation, trainer.accelerator.accumulate
-    generated_at: list[float] = []
-
-    def timed_generation(*arguments, **options):
-        answer = relay.timed("generation", generate)(*arguments, **options)
-        generated_at.append(time.perf_counter())
-        return answer
-
-    def timed_accumulate(*models) -> AbstractContextManager:
-        if generated_at:
-            relay.add("scoring", time.perf_counter() - generated_at.pop())
-        return accumulate(*models)
-
-    ppo_trainer.batch_generation = timed_generation
-    trainer.accelerator.accumulate = timed_accumulate
-
-
 def main() -> None:
     work = Workload.from_json(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(work, folder)
         relay = Relay()
-        time_the_phases(trainer, relay)
         trainer.add_callback(Turns(relay))
         trainer.train()
 

@@ -15,18 +15,15 @@ SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "m
 PLAIN = {**BASE, **SIZES, "intermediate_size": 32}
 GROUPED = {**PLAIN, "num_key_value_heads": 1}
 HEADS = {**GROUPED, "head_dim": 8}
-OF_XGLM = {"d_model": 16, "num_layers": 2, "attention_heads": 2, "ffn_dim": 32, "max_position_embeddings": 64}
 EXPERTS = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 LATENT = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8}
 
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("GPT2Config", OF_GPT2),
     "llama": ("LlamaConfig", GROUPED),
-    "llama-tied": ("LlamaConfig", {**GROUPED, "tie_word_embeddings": True}),
     "qwen2": ("Qwen2Config", GROUPED),
     "qwen3": ("Qwen3Config", HEADS),
     "mistral-sliding": ("MistralConfig", {**GROUPED, "sliding_window": 4}),
-    "gemma": ("GemmaConfig", HEADS),
     "gemma2": (
         "Gemma2Config",
         {**HEADS, "sliding_window": 4, "final_logit_softcapping": 1.0, "attn_logit_softcapping": 5.0},
@@ -35,41 +32,19 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
         "Gemma3TextConfig",
         {**HEADS, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
     ),
-    "phi": ("PhiConfig", {**PLAIN, "resid_pdrop": 0.1, "embd_pdrop": 0.1}),
     "phi3": ("Phi3Config", {**GROUPED, "resid_pdrop": 0.1}),
     "opt": ("OPTConfig", {**BASE, **SIZES, "ffn_dim": 32, "word_embed_proj_dim": 16}),
     "gpt-neox": ("GPTNeoXConfig", {**PLAIN, "hidden_dropout": 0.1, "attention_dropout": 0.1}),
-    "gptj": ("GPTJConfig", {**OF_GPT2, "rotary_dim": 4, "resid_pdrop": 0.1}),
-    "gpt-neo": (
-        "GPTNeoConfig",
-        {**BASE, "hidden_size": 16, "num_layers": 2, "num_heads": 2, "max_position_embeddings": 64, "window_size": 4}
-        | {"attention_types": [[["global", "local"], 1]], "embed_dropout": 0.1, "resid_dropout": 0.1},
-    ),
-    "gpt-bigcode": ("GPTBigCodeConfig", OF_GPT2),
     "bloom": ("BloomConfig", {**BASE, "hidden_size": 16, "n_layer": 2, "n_head": 2, "hidden_dropout": 0.1}),
     "falcon": ("FalconConfig", {**BASE, **SIZES, "hidden_dropout": 0.1, "attention_dropout": 0.1, "alibi": False}),
-    "falcon-alibi": ("FalconConfig", {**BASE, **SIZES, "attention_dropout": 0.1, "alibi": True}),
-    "mpt": ("MptConfig", {**BASE, "d_model": 16, "n_heads": 2, "n_layers": 2, "max_seq_len": 64}),
-    "stablelm": ("StableLmConfig", {**GROUPED, "hidden_dropout": 0.1}),
     "cohere": ("CohereConfig", {**GROUPED, "logit_scale": 0.0625}),
-    "granite": ("GraniteConfig", {**GROUPED, "logits_scaling": 8.0}),
-    "olmo2": ("Olmo2Config", GROUPED),
-    "smollm3": ("SmolLM3Config", GROUPED),
-    "xglm": ("XGLMConfig", {**BASE, **OF_XGLM}),
-    "biogpt": ("BioGptConfig", PLAIN),
     "gpt-oss": ("GptOssConfig", {**HEADS, "num_local_experts": 4, "sliding_window": 4}),
-    "mixtral": ("MixtralConfig", {**GROUPED, "num_local_experts": 4, "sliding_window": None}),
-    "qwen2-moe": (
-        "Qwen2MoeConfig",
-        {**GROUPED, "num_experts": 4, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16},
-    ),
     "deepseek-v3": (
         "DeepseekV3Config",
         {**PLAIN, **EXPERTS, **LATENT, "num_key_value_heads": 2, "first_k_dense_replace": 1},
     ),
     "lfm2": ("Lfm2Config", {**GROUPED, "layer_types": ["conv", "full_attention"]}),
     "bert": ("BertConfig", {**PLAIN, "is_decoder": True}),
-    "roberta": ("RobertaConfig", {**PLAIN, "is_decoder": True}),
 }
 """Name -> transformers' class of its configuration, and the arguments for that."""
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from huggingface_hub import constants
 
-from testcases import needs
 from testcases.course.students import POCKET
 from testcases.harness.catalog.points import lesson_of
 from testcases.harness.execution import executor
@@ -42,22 +41,6 @@ def offline() -> Iterator[None]:
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setattr(constants, "HF_HUB_OFFLINE", True)
         yield
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The browser; what needs it is skipped where there is none that starts."""
-    if why := needs.no_chromium():
-        pytest.skip(why)
-    return str(needs.CHROMIUM)
-
-
-@pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """An empty page in the browser of the test's module."""
-    opened = browser.new_page()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="session")

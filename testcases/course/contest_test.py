@@ -6,15 +6,13 @@ import math
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from book.figures.lesson12_capstone import RECORDED as DEMO
-from solutions.contest import __main__ as command
-from solutions.contest import evaluation, loop, methods, record, running
+from solutions.contest import loop, methods, record, running
 from solutions.contest import world as world_file
 from solutions.contest.__main__ import main
 from solutions.contest.evaluation import MOST, shares_of_ranks
@@ -111,16 +109,6 @@ def test_results_of_other_lessons_are_not_taken_and_not_lost(tmp_path):
     assert [Results(tmp_path, code).found[job]["gold"] for code in ("before", "after")] == [1.0, 2.0]
 
 
-def test_the_number_of_lessons_changes_with_each_of_them(tmp_path):
-    for name in ("lesson01_a", "lesson02_b"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file.py").write_text("1", "utf-8")
-    before = stack.code_of_lessons(tmp_path)
-    assert stack.code_of_lessons(tmp_path) == before
-    (tmp_path / "lesson02_b/file.py").write_text("2", "utf-8")
-    assert stack.code_of_lessons(tmp_path) != before
-
-
 def test_only_the_evaluation_looks_at_the_gold_reward():
     for path in (SOLUTIONS / "contest").glob("*.py"):
         names = {node.id for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Name)}
@@ -152,15 +140,6 @@ def test_bad_input_is_one_sentence(arguments, sentence, capsys):
     assert main(arguments) == 1
     told = capsys.readouterr().err.splitlines()[-1]
     assert told.startswith(f"error: {sentence}"), told
-
-
-def test_an_error_in_a_lesson_comes_through_with_its_place(monkeypatch, tmp_path):
-    file, given = tmp_path / "tutorial/lesson13_after_ppo/losses.py", {}
-    exec(compile("def loss():\n    return None + 1\n", file, "exec"), given)
-    monkeypatch.setattr(command, "contest", lambda *_: given["loss"]())
-    with pytest.raises(TypeError) as error:
-        main(["--out", str(tmp_path / "out")])
-    assert Path(error.traceback[-1].path) == file and error.traceback[-1].lineno == 1
 
 
 def small_world(seed: int = 0) -> World:
@@ -212,35 +191,6 @@ def test_every_method_that_samples_takes_the_same_number_of_responses(name, coef
     except KeyboardInterrupt:
         assert paired == [2000 if name == "DPO, all pairs" else RESPONSES // 2]
     assert sum(counted) == (0 if name in ("DPO, all pairs", "DPO, own pairs") else RESPONSES)
-
-
-def test_each_seed_has_its_own_reward_model_that_all_methods_share(monkeypatch, tmp_path, capsys):
-    """What the runs of a contest of two seeds meet; nothing is trained."""
-    met = {0: [], 1: []}
-
-    def note(world):
-        met[world.seed].append((world.reward_model, world.pairs))
-        return dict.fromkeys(evaluation.COUNTS, NOWHERE | {"tokens": 0})
-
-    def ended(world, job):
-        note(world)
-        yield RESPONSES, 0, None
-
-    labels = lambda sft, preset, tokenizer, seed: SimpleNamespace(reward_model=[seed])  # noqa: E731
-    monkeypatch.setattr(world_file, "train_reward_stage", labels)
-    monkeypatch.setattr(world_file, "annotated_pairs", lambda *given: ([(given[-1],)] * 1000, [], []))
-    monkeypatch.setattr(world_file, "make_scorer", lambda reward_model: reward_model)
-    monkeypatch.setattr(running, "evaluate", lambda *_: NOWHERE)
-    monkeypatch.setattr(running, "best_of_n", note)
-    for name, method in METHODS.items():
-        monkeypatch.setitem(METHODS, name, replace(method, run=ended))
-    assert main(["--seeds", "2", "--out", str(tmp_path / "out")]) == 0
-    assert "| PPO " in capsys.readouterr().out
-    for seed, runs in met.items():
-        assert len(runs) == 5 * len(METHODS) + 1 and len({id(reward_model) for reward_model, _ in runs}) == 1
-        assert runs[0][0] == [seed] and runs[0][1] == [(seed,)] * (1000 - PRESET.held_out_pairs)
-    kept = [json.loads(line) for line in (tmp_path / "out/results.jsonl").read_text("utf-8").splitlines()]
-    assert {one["code"] for one in kept} == {stack.code_of_lessons(SOLUTIONS)}, "results are of the lessons as they are"
 
 
 def test_two_seeds_train_two_reward_models_and_a_seed_the_same_one_twice():

@@ -14,21 +14,20 @@ import pytest
 import torch
 from torch import nan
 
-from testcases.course.students import FILE, HANGS, LESSON, own_course, replace_body
+from testcases.course.students import (
+    FILE,
+    HANGS,
+    LESSON,
+    RUNS,
+    own_course,
+    own_runs,
+    replace_body,
+    solved_folder,
+    with_body,
+)
 from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.report.failures import SCREEN, shortened, show_argument
-from testcases.harness.suite.asserts import named
 
-# One import of torch serves several runs of pytest, each in a fork with the terminal.
-RUNS = """
-import json, os, signal, sys, torch, pytest
-import testcases.harness.execution.executor, testcases.harness.suite.asserts
-torch.set_num_threads(1)
-for arguments in json.loads(sys.argv[1]):
-    if (child := os.fork()) == 0:
-        os._exit(pytest.main(["-p", "no:randomly", *arguments]))
-    print("END", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
 SUITE = f"testcases/{LESSON}"
 BY_HAND = (f"{SUITE}/basic_test.py::test_td_errors_by_hand[next-value-is-discounted]",)
 PROMPT = r"\(Pdb\) "
@@ -39,7 +38,7 @@ OTHERS = "testcases/lesson03_policy_gradient", "testcases/lesson05_ppo_loss"
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return own_course(tmp_path_factory.mktemp("course"))
+    return solved_folder(own_course(tmp_path_factory.mktemp("course"))).parent
 
 
 @pytest.fixture
@@ -49,15 +48,6 @@ def file(course: Path) -> Iterator[Path]:
     solved = path.read_text("utf-8")
     yield path
     path.write_text(solved, "utf-8")
-
-
-def runs(course: Path, *lists: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Exit status and output of pytest with each of these lists of arguments."""
-    command = [sys.executable, "-c", RUNS, json.dumps(lists)]
-    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, stdin=subprocess.DEVNULL)
-    parts = re.split(r"^END (-?\d+)\n", done.stdout + done.stderr, flags=re.MULTILINE)
-    assert len(parts) == 2 * len(lists) + 1, done.stdout + done.stderr
-    return [(int(status), said) for said, status in zip(parts[::2], parts[1::2], strict=False)]
 
 
 def session(course: Path, *arguments: str) -> pexpect.spawn:
@@ -83,7 +73,7 @@ def test_the_debugger_is_pytests_own_and_stops_in_the_tests_call(course: Path, f
     replace_body(course / "tutorial", f"print('seen', gamma)\nbreakpoint()\n{RIGHT}return right")
     line = file.read_text("utf-8").splitlines().index("    return right") + 1
     stops, by_line = BY_HAND, ("--trace", *BY_HAND)
-    terminal = session(course, "-c", RUNS, json.dumps([stops, by_line]))
+    terminal = session(course, "-c", RUNS, json.dumps([(stops, {}), (by_line, {})]))
 
     terminal.expect(PROMPT)
     assert f"{FILE}({line - 1})td_errors()" in terminal.before
@@ -108,7 +98,7 @@ def test_the_debugger_is_pytests_own_and_stops_in_the_tests_call(course: Path, f
 def test_pdb_opens_in_the_line_that_raised_and_nobody_is_asked_without_a_terminal(course: Path, file: Path):
     solved = file.read_text("utf-8")
     replace_body(course / "tutorial", "half = gamma / 2\nreturn rewards.no_such_method()")
-    terminal = session(course, "-c", RUNS, json.dumps([("--pdb", *BY_HAND)]))
+    terminal = session(course, "-c", RUNS, json.dumps([(("--pdb", *BY_HAND), {})]))
     terminal.expect(PROMPT)
     assert "return rewards.no_such_method()" in terminal.before and "raised AttributeError" in terminal.before
     (half,) = answers(terminal, "p half")
@@ -119,7 +109,7 @@ def test_pdb_opens_in_the_line_that_raised_and_nobody_is_asked_without_a_termina
 
     file.write_text(solved, "utf-8")
     replace_body(course / "tutorial", f"breakpoint()\n{RIGHT}return right")
-    ((status, out),) = runs(course, BY_HAND)
+    ((status, out),) = own_runs(course, BY_HAND)
     assert status == 1 and "td_errors · stopped at a breakpoint\nbreakpoint() found nobody to ask" in out, out
     assert "Likely cause" not in out
 
@@ -131,7 +121,7 @@ def test_lessons_in_one_run_do_not_meet(course: Path, file: Path):
     mixed = ["-m", "lesson04 or lesson03 or lesson05"]
     orders = (SUITE, *OTHERS), (*OTHERS[::-1], SUITE), (SUITE, *OTHERS, "-p", "xdist", "-n", "2"), (*OTHERS, *mixed)
     counts = []
-    for status, out in runs(course, *orders):
+    for status, out in own_runs(course, *orders):
         failed = re.findall(r"^(lesson\d\d)\w* · \w+ · ", out, re.MULTILINE)
         counts.append(re.search(r"(\d+ failed, \d+ passed)", out.splitlines()[-1]))
         assert {*failed} <= {"lesson04"} and status == (1 if failed else 0)
@@ -157,48 +147,49 @@ def test_imports_of_every_kind_find_the_same_lessons(course: Path, file: Path):
     replace_body(course / "tutorial", f"{inside}{RIGHT}return right")
     above = "import torch\nfrom tutorial.lesson01_masked_sequences import masked_mean\n"
     file.write_text(file.read_text("utf-8").replace("import torch\n", above, 1), "utf-8")
-    ((status, out),) = runs(course, (SUITE,))
+    ((status, out),) = own_runs(course, (SUITE,))
     broken.write_text(whole, "utf-8")
     assert status == 0 and re.search(r" (\d+)/\1 points  done", out), out
 
 
-FILES = {
-    "syntax-error": ("{}\ndef broken(:\n", "gae.py does not load", "SyntaxError"),
-    "error-at-import": ("{}\n1 / 0\n", "gae.py does not load", "ZeroDivisionError"),
-    "exit-at-import": ("{}\nimport sys; sys.exit(0)\n", "gae.py does not load", "SystemExit"),
+STRANGE = {
+    "syntax-error": ("def broken(:", "gae.py does not load", "SyntaxError"),
+    "exit-at-import": ("import sys; sys.exit(0)", "gae.py does not load", "SystemExit"),
     "another-lessons-file": ("", "missing", "defines no td_errors"),
-    "renamed": ("{}\ntd_error = td_errors\ndel td_errors\n", "missing", "defines no td_errors; there is td_error"),
+    "endless-loop": (
+        "    while True: pass",
+        "took too long",
+        "stopped after 5 seconds at tutorial/lesson04_gae/gae.py:",
+    ),
+    "os-exit": ("    import os; os._exit(0)", "raised SystemExit", "os._exit(0) would end the whole process"),
+    "closes-stdout": ("    import sys; sys.stdout.close(); sys.stdout = None", "returned None", "expected"),
 }
-BODIES = {
-    "endless-loop": ("while True: pass", "took too long", "stopped after 5 seconds at tutorial/lesson04_gae/gae.py:"),
-    "sys-exit": ("import sys; sys.exit(0)", "raised SystemExit", "sys.exit(0)"),
-    "os-exit": ("import os; os._exit(0)", "raised SystemExit", "os._exit(0) would end the whole process"),
-    "too-much-printed": (f"print('x' * 10_000_000)\n{RIGHT}return -right", "wrong value", "characters in all; pytest"),
-    "terminal-control": (f"print('\\x1b[2J')\n{RIGHT}return -right", "wrong value", "?[2J"),
-    "closes-stdout": ("import sys; sys.stdout.close(); sys.stdout = None\nreturn rewards", "wrong value", "expected"),
-    "too-much-returned": ("return torch.zeros(20_000_000)", "returned too much", "2,000,000 numbers"),
-}
+"""What is added to the file, or, where it is indented, stands in the body of td_errors."""
+
+
+@pytest.fixture(scope="module")
+def strange(course: Path) -> dict[str, tuple[int, str]]:
+    """Exit status and output of each; the file is the solved one again afterwards."""
+    path = f"tutorial/{LESSON}/{FILE}"
+    solved = (course / path).read_text("utf-8")
+    other = (SOLUTIONS / "lesson05_ppo_loss/ppo_loss.py").read_text("utf-8")
+    texts = []
+    for text, *_ in STRANGE.values():
+        strange = with_body(solved, text.strip()) if text.startswith(" ") else f"{solved}\n{text}\n"
+        texts.append({path: strange if text else other})
+    asked = [(SUITE, OTHERS[0], "-k", "td_errors or rewards_to_go")] * len(texts)
+    found = own_runs(course, *asked, texts=texts)
+    (course / path).write_text(solved, "utf-8")
+    return dict(zip(STRANGE, found, strict=True))
 
 
 @pytest.mark.slow
-@named("text, kind, sentence", FILES)
-def test_a_strange_file_is_one_sentence_and_a_status(course: Path, file: Path, text: str, kind: str, sentence: str):
-    solved = (SOLUTIONS / OTHERS[1].partition("/")[2] / "ppo_loss.py").read_text("utf-8")
-    file.write_text(text.format(file.read_text("utf-8")) if text else solved, "utf-8")
-    ((status, out),) = runs(course, (SUITE, OTHERS[0], "-k", "td_errors or rewards_to_go"))
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_strange_file_or_answer_is_one_sentence_and_a_status(strange: dict[str, tuple[int, str]], name: str):
+    (status, out), (_, kind, sentence) = strange[name], STRANGE[name]
     assert status == 1 and f"{LESSON} · td_errors · {kind}\n" in out and sentence in out, out
-    assert "harness/" not in out and "Traceback" not in out
+    assert "harness/" not in out and "Traceback" not in out and len(out.splitlines()) < 120
     assert re.search(r"[1-9]\d* passed", out.splitlines()[-1]), "those of another lesson"
-
-
-@pytest.mark.slow
-@named("body, kind, sentence", BODIES)
-def test_a_strange_answer_is_one_sentence_and_a_status(course: Path, file: Path, body: str, kind: str, sentence: str):
-    replace_body(course / "tutorial", body)
-    ((status, out),) = runs(course, (SUITE, "-k", "td_errors or n_step"))
-    assert status == 1 and f"{LESSON} · td_errors · {kind}\n" in out and sentence in out, out
-    assert "harness/" not in out and "\x1b" not in out and len(out.splitlines()) < 120
-    assert re.search(r"[1-9]\d* passed", out.splitlines()[-1]), "those of another exercise"
 
 
 @pytest.mark.slow
@@ -206,7 +197,7 @@ def test_what_ends_the_process_is_named_by_the_next_start(course: Path, file: Pa
     replace_body(course / "tutorial", CRASHES)
     line = file.read_text("utf-8").splitlines().index("    ctypes.string_at(0)") + 1
     other = OTHERS[0], "-k", "rewards_to_go"
-    (crashed, _), (status, out), (_, again) = runs(course, (SUITE, "-k", "td_errors"), other, other)
+    (crashed, _), (status, out), (_, again) = own_runs(course, (SUITE, "-k", "td_errors"), other, other)
     said = (
         f"{LESSON} · td_errors: your last run ended here without a message, at tutorial/{LESSON}/{FILE}:{line}. Did a"
     )

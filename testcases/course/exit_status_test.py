@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from testcases.course.students import HANGS
+from testcases.course.students import HANGS, own_course, own_runs
 from testcases.harness.catalog.lessons import ROOT
 
 LESSON = "lesson01_masked_sequences"
-OTHERS = re.compile(r"lesson(?!01|10)\d\d.*|__pycache__|tests|course|benchmarks")
-"""What the small course of these tests is without: it has lesson 1, and lesson 10 for a student's own tests."""
-
+FILE = f"tutorial/{LESSON}/masked.py"
 RIGHT = "return gather_log_probs(logits[:, prompt_length - 1 : -1], input_ids[:, prompt_length:], temperature)"
 WRONG = "return gather_log_probs(logits[:, prompt_length:], input_ids[:, prompt_length:], temperature)"
 POSITIONS = "is_real = attention_mask.long()\n    return (is_real.cumsum(dim=1) - 1) * is_real"
@@ -32,97 +30,77 @@ STUDENTS = {
     "one-done": {"position_ids": POSITIONS},
     "some-of-each": {"response_log_probs": RIGHT, "position_ids": POSITIONS, "response_mask": MASK},
 }
-SUITE, MINE = f"testcases/{LESSON}", ("-k", "response_log_probs")
+SUITE, MINE, POSITION_IDS = f"testcases/{LESSON}", ("-k", "response_log_probs"), ("-k", "position_ids")
+NODE = f"{SUITE}/basic_test.py::test_position_ids_by_hand"
+STATUS = {
+    "untouched": [((SUITE,), 1), ((NODE,), 1), ((), 1)],
+    "solved": [((), 0), ((SUITE, "-k", "no_such_test"), 5)],
+    "one-done": [((), 1), ((SUITE, *POSITION_IDS), 0), ((NODE,), 0), ((SUITE, *POSITION_IDS, "-n", "2"), 0)],
+    "right-on-a-stub": [
+        ((SUITE, *MINE), 1),
+        ((SUITE, *MINE, "-n", "2"), 1),
+        ((f"tutorial/{LESSON}", *MINE, "--lf"), 1),
+    ],
+    "some-of-each": [((SUITE,), 1), ((SUITE, "-n", "2"), 1), ((SUITE, *MINE), 1), ((SUITE, "--lf"), 1), ((NODE,), 0)],
+}
+"""Student -> lists of arguments for pytest, and the exit status of each."""
 
 
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("exit-status") / "course"
-    for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand", "tutorial"):
-        shutil.copytree(ROOT / name, folder / name, ignore=lambda _, names: {*filter(OTHERS.fullmatch, names)})
+    """Small: it has lesson 1, and lesson 10 for a student's own tests."""
+    folder = own_course(tmp_path_factory.mktemp("exit-status") / "course", ("lesson01", "lesson10"))
     shutil.rmtree(folder / "testcases/lesson10_bug_hunt")
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copyfile(ROOT / name, folder / name)
     return folder
 
 
 def write(course: Path, student: str) -> None:
     """Whatever this student has written in lesson 1, and nothing that an earlier run has kept."""
-    given = (ROOT / "solutions" if student == "solved" else ROOT / "tutorial") / LESSON / "masked.py"
-    text = given.read_text("utf-8")
+    text = (ROOT / ("solutions" if student == "solved" else "tutorial") / LESSON / "masked.py").read_text("utf-8")
     for exercise, body in STUDENTS.get(student, {}).items():
         stub = f'raise NotImplementedError("lesson01: {exercise}")'
         assert stub in text
         text = text.replace(stub, body)
-    (course / "tutorial" / LESSON / "masked.py").write_text(text, "utf-8")
+    (course / FILE).write_text(text, "utf-8")
     for kept in (".progress", ".pytest_cache"):
         shutil.rmtree(course / kept, ignore_errors=True)
 
 
 def run(folder: Path, module: str, *arguments: str) -> tuple[int, str]:
-    """Exit status, and what was printed."""
+    """Exit status and output of one module alone."""
     around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        cwd=folder,
-        env=around,
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=False,
-    )
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=HANGS)
     assert not done.stderr, done.stderr
     return done.returncode, done.stdout
 
 
-def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
-    return run(folder, "pytest", *arguments)
+def totals(shown: str) -> set[str]:
+    """What the lesson is worth, as each of these lines says it; and of formula and safety each says the same."""
+    parts = re.findall(r"lesson01\w+ .* points \(formula \d+/(\d+), safe \d+/(\d+)\)", shown)
+    assert len(set(parts)) <= 1, shown
+    return set(re.findall(r"lesson01\w+ .*/(\d+) points", shown))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "student, arguments, status",
-    [
-        pytest.param("untouched", [SUITE], 1, marks=pytest.mark.smoke),
-        ("untouched", [f"{SUITE}/basic_test.py::test_position_ids_by_hand"], 1),
-        ("untouched", [], 1),
-        ("solved", [], 0),
-        ("one-done", [], 1),
-        ("one-done", [SUITE], 1),
-        ("one-done", [SUITE, "-k", "position_ids"], 0),
-        ("one-done", [f"{SUITE}/basic_test.py::test_position_ids_by_hand"], 0),
-        ("one-done", [SUITE, "-k", "position_ids", "-n", "2"], 0),
-        ("right-on-a-stub", [SUITE, *MINE], 1),
-        ("right-on-a-stub", [SUITE, *MINE, "-n", "0"], 1),
-        ("right-on-a-stub", [SUITE, *MINE, "-n", "2"], 1),
-        ("right-on-a-stub", [f"tutorial/{LESSON}", *MINE, "--lf"], 1),
-        ("right-on-a-stub", [f"{SUITE}/basic_test.py::test_response_log_probs_by_hand"], 1),
-        ("wrong-on-a-stub", [SUITE, *MINE], 1),
-        ("solved", [SUITE, "-k", "no_such_test"], 5),
-    ],
+    "student", [pytest.param(one, marks=[pytest.mark.smoke] * (one == "untouched")) for one in STATUS]
 )
-def test_only_a_run_in_which_all_has_passed_ends_with_0(course: Path, student: str, arguments: list[str], status: int):
+def test_only_a_run_in_which_all_has_passed_ends_with_0_and_each_shows_the_same_total(course: Path, student: str):
     write(course, student)
-    assert run_pytest(course, *arguments)[0] == status
+    asked, statuses = zip(*STATUS[student], strict=True)
+    found = own_runs(course, *asked)
+    assert [status for status, _ in found] == list(statuses)
+    shown = "".join(said for _, said in found) + run(course, "testcases.harness.student.progress")[1]
+    assert len(totals(shown)) == 1, shown
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("student, status", [("right-on-a-stub", 1), ("solved", 0)])
-def test_the_status_is_the_same_from_another_folder(course: Path, tmp_path: Path, student: str, status: int):
+def test_status_and_total_are_the_same_from_another_folder(course: Path, tmp_path: Path, student: str, status: int):
     write(course, student)
-    assert run_pytest(tmp_path, str(course / SUITE), *MINE)[0] == status
-    assert run_pytest(course / "tutorial" / LESSON, *MINE)[0] == status
-
-
-@pytest.mark.slow
-def test_the_points_of_a_lesson_are_the_same_however_its_tests_are_chosen(course: Path, tmp_path: Path):
-    write(course, "some-of-each")
-    node = f"{SUITE}/basic_test.py::test_position_ids_by_hand"
-    chosen = [[SUITE, "-n", "0"], [SUITE, "-n", "2"], [SUITE, *MINE], [SUITE, "--lf"], [node]]
-    shown = [run_pytest(course, *arguments)[1] for arguments in chosen]
-    shown += [run_pytest(tmp_path, str(course / SUITE), *MINE)[1], run(course, "testcases.harness.student.progress")[1]]
-    totals = [re.findall(r"lesson01\w+ .*/(\d+) points \(formula \d+/(\d+), safe \d+/(\d+)\)", out) for out in shown]
-    assert totals[0] and totals == [totals[0]] * len(shown)
+    found = [run(tmp_path, "pytest", str(course / SUITE), *MINE), run(course / "tutorial" / LESSON, "pytest", *MINE)]
+    assert [one for one, _ in found] == [status] * 2 and len(totals("".join(said for _, said in found))) == 1
 
 
 OWN = {
@@ -134,66 +112,43 @@ OWN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before, body, status", OWN.values(), ids=OWN)
-def test_a_skip_of_a_students_own_test_is_no_pass(course: Path, before: str, body: str, status: int):
+def test_a_skip_of_a_students_own_test_is_no_pass(course: Path):
     names = "compute_gae", "compute_ppo_loss", "compute_rewards"
     others = "".join(f"def test_{name}():\n    assert True\n\n" for name in names)
-    path = course / "tutorial/lesson10_bug_hunt/my_tests.py"
-    path.write_text(f"import pytest\n\n{others}{before}\ndef test_response_mask():\n    {body}\n", "utf-8")
-    assert run_pytest(course, str(path))[0] == status
-
-
-@pytest.mark.slow
-def test_a_skip_of_the_course_is_no_fault_of_the_students(course: Path):
-    write(course, "one-done")
-    path = course / "testcases/needs_a_gpu_test.py"
-    path.write_text("import pytest\n\ndef test_speed():\n    pytest.skip('there is no GPU')\n", "utf-8")
-    assert run_pytest(course, str(path))[0] == 0
-    assert run_pytest(course, str(path), f"{SUITE}/basic_test.py::test_position_ids_by_hand")[0] == 0
+    path = "tutorial/lesson10_bug_hunt/my_tests.py"
+    texts = [
+        {path: f"import pytest\n\n{others}{before}\ndef test_response_mask():\n    {body}\n"}
+        for before, body, _ in OWN.values()
+    ]
+    found = own_runs(course, *[(path,)] * len(OWN), texts=texts)
+    assert [status for status, _ in found] == [status for *_, status in OWN.values()]
 
 
 @pytest.mark.slow
 def test_an_exercise_is_tested_on_the_solution_of_a_stub_and_its_points_wait(course: Path):
     write(course, "right-on-a-stub")
     told = "response_log_probs runs on the solution's gather_log_probs. These points count once gather_log_probs is"
-    for processes in "0", "2":
-        out = run_pytest(course, SUITE, *MINE, "-n", processes)[1]
+    for _, out in own_runs(course, (SUITE, *MINE), (SUITE, *MINE, "-n", "2")):
         assert told in out and "failed" not in out and re.search(r" 0/\d+ points", out)
         assert re.search(r"^\d+ passed,.* \d+ waiting in", out, re.MULTILINE), out
     out = run(course, "testcases.harness.student.progress")[1]
     assert "response_log_probs (waiting)" in out and "These points count once gather_log_probs is written." in out
-    assert re.search(r" 0/\d+ points", out)
-
-    write(course, "wrong-on-a-stub")
-    out = run_pytest(course, SUITE, *MINE)[1]
-    assert "expected [[-0.693147, -0.510826]]" in out and "Likely cause: the logits aren't shifted" in out
-    assert "waiting" not in out
-
-
-@pytest.mark.slow
-def test_once_the_stub_is_written_the_points_count(course: Path):
-    write(course, "right-on-a-stub")
-    run_pytest(course, SUITE)
-    shutil.copyfile(course / "solutions" / LESSON / "masked.py", course / "tutorial" / LESSON / "masked.py")
-    out = run_pytest(course, SUITE, "-k", "gather_log_probs")[1] + run(course, "testcases.harness.student.progress")[1]
+    shutil.copyfile(course / "solutions" / LESSON / "masked.py", course / FILE)
+    ((_, out),) = own_runs(course, (SUITE, "-k", "gather_log_probs"))
+    out += run(course, "testcases.harness.student.progress")[1]
     assert "response_log_probs (waiting)" in out and "waits" not in out, "what it waited for is written now"
-    status, out = run_pytest(course, SUITE)
+    ((status, out),) = own_runs(course, (SUITE,))
     assert status == 0 and re.search(r" (\d+)/\1 points  done", out)
 
 
 @pytest.mark.slow
-def test_a_failure_that_a_run_leaves_out_may_have_been_repaired_since(course: Path):
+def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: Path):
     write(course, "wrong-on-a-stub")
-    run_pytest(course, SUITE, *MINE)
-    assert "response_log_probs (failed earlier)" in run_pytest(course, SUITE, "-k", "position_ids")[1]
-
-
-@pytest.mark.slow
-def test_passes_that_a_stub_would_have_too_are_said_not_to_count(course: Path):
-    write(course, "wrong-on-a-stub")
-    out = run_pytest(course, SUITE, *MINE)[1]
+    (status, first), (_, another) = own_runs(course, (SUITE, *MINE), (SUITE, *POSITION_IDS))
+    assert status == 1 and "expected [[-0.693147, -0.510826]]" in first and "waiting" not in first
+    assert "Likely cause: the logits aren't shifted" in first and "response_log_probs (failed earlier)" in another
     told = r"\d of these passes don.t count yet, because a stub would pass them too\. They count once all tests of resp"
-    assert re.search(told, out), out
+    assert re.search(told, first), first
 
 
 @pytest.mark.slow
@@ -202,7 +157,7 @@ def test_make_check_gives_the_points_that_pytest_shows(
     course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, student: str
 ):
     write(course, student)
-    shown = re.search(r"(\d+)/\d+ points", run_pytest(course, SUITE)[1])
+    shown = re.search(r"(\d+)/\d+ points", run(course, "pytest", SUITE)[1])
     shutil.copytree(course / "tutorial" / LESSON, tmp_path / "in/ann" / LESSON)
     monkeypatch.setenv("SECRET", "hedgehogs carry 128 bits")
     arguments = str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--sandbox", "none"

@@ -99,14 +99,6 @@ def exits(prompts, responses):
     sys.exit(0)
 
 
-def raises_later(prompts, responses):
-    return likes_a(prompts, responses) if len(CALLS) < 6 else raises(prompts, responses)
-
-
-def too_few(prompts, responses):
-    return [1.0]
-
-
 def draws(prompts, responses):
     return [random.random() + numpy.random.random() for _ in responses]
 

@@ -3,7 +3,6 @@ precision, a run that goes on, and every bad input."""
 
 import json
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +19,10 @@ from transformers import (
 from ppo_by_hand import __main__ as library
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import rewards as hub_rewards
-from ppo_by_hand.hub.prompts import read_prompts
 from solutions.demo import folder, hub
 from solutions.lesson09_ppo_trainer import PPOTrainer, make_scorer
 from testcases.course import hub as here
-from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, likes_a, run, save, tokenizer
+from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, run, save, tokenizer
 from testcases.harness.catalog.lessons import ROOT
 from testcases.harness.suite.asserts import named
 
@@ -50,8 +48,7 @@ def logged(tmp_path) -> list[dict]:
     return [json.loads(line) for line in (tmp_path / "out" / "log" / "metrics.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2"])
-@pytest.mark.parametrize("chat", [False, True], ids=["plain", "chat-template"])
+@pytest.mark.parametrize("family, chat", [("gpt2", False), ("llama", True), ("qwen2", True)])
 def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
     source = causal(tmp_path / "model", family, tokenizer(chat))
     assert run(tmp_path, source, "likes_a", "--set", SETTINGS) == 0
@@ -125,12 +122,6 @@ def test_a_reward_model_with_a_chat_template_gets_a_conversation(tmp_path):
     assert reward(["hi"], ["yo"])[0] == pytest.approx(model(**ids).logits[0, 0].item(), abs=1e-5)
 
 
-def test_a_reward_model_with_fewer_tokens_than_the_policy_gets_the_texts(tmp_path, capsys):
-    policy = changed(causal(tmp_path / "policy"), tmp_path / "longer", lambda model: model.resize_token_embeddings(200))
-    assert run(tmp_path, policy, classifier(tmp_path / "rm", tokenizer())) == 0
-    assert "has other tokens than the policy: it gets the texts" in capsys.readouterr().out
-
-
 def in_bfloat16(source: str, folder) -> str:
     model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.bfloat16)
     return save(folder, model, AutoTokenizer.from_pretrained(source))
@@ -167,19 +158,6 @@ def test_a_lora_policy_is_saved_whole_and_is_its_own_reference(family, tmp_path,
     }
     assert moved and not any("norm" in name or "wte" in name or "embed" in name for name in moved)
     assert abs(logged(tmp_path)[0]["kl"]) < 1e-5 < abs(logged(tmp_path)[1]["kl"])
-
-
-def test_adapters_are_in_the_modules_that_are_named(llama, tmp_path, monkeypatch):
-    trained = []
-
-    def seen(model, *rest):
-        trained.extend(name for name, weight in model.named_parameters() if weight.requires_grad)
-        return PPOTrainer(model, *rest)
-
-    monkeypatch.setattr(hub, "PPOTrainer", seen)
-    assert run(tmp_path, llama, "likes_a", "--lora-rank", "2", "--lora-targets", "q_proj,v_proj") == 0
-    assert {name.split(".")[-4] for name in trained if "lora" in name} == {"q_proj", "v_proj"}
-    assert [name for name in trained if "lora" not in name] == ["value_model.head.weight", "value_model.head.bias"]
 
 
 def test_a_critic_may_start_from_the_reward_model_and_not_from_a_function(tmp_path, llama, monkeypatch, capsys):
@@ -249,19 +227,12 @@ def changed(source: str, folder: Path, change, words=None) -> str:
     return save(folder, model, words)
 
 
-def without_specials():
-    words = tokenizer(letters=LETTERS[::-1], pad=False)
-    words.eos_token = None
-    return words
-
-
 def raising_template():
     words = tokenizer(chat=True)
     words.chat_template = "{{ raise_exception('no system role') }}"
     return words
 
 
-SURROGATE = ({"lines": (r'{"prompt": "\ud800"}',), "name": "p.jsonl"},)
 BAD = {
     "hub-name-without-network": ({"policy": "nobody/no-model"}, (), "without a network"),
     "no-colon": ({"reward": "no/colon"}, (), "or a model that can be downloaded (or module:function)"),
@@ -274,19 +245,13 @@ BAD = {
         (),
         "makes token ids of messages, which PPOTrainer takes as prompts",
     ),
-    "half-a-surrogate-pair": (*SURROGATE, (), "expected a prompt that the policy's tokenizer can encode"),
-    "too-large-for-a-float": ({}, ("--set", f"kl_horizon={10**400}"), "expected kl_horizon in [1"),
-    "no-json-number": ({}, ("--set", "kl_coef=.5"), "expected kl_coef to be float, got '.5' (in SET, with values"),
     "decided-elsewhere": ({}, ("--set", "seed=3"), "expected SET without seed, which follows from --seed (SEED=)"),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr'; the closest one is "),
-    "seed": ({}, ("--seed", "9" * 20), "expected SEED in [0, "),
-    "no-rank": ({}, ("--lora-rank", "-1"), "expected lora_rank in [0, infinity), got -1"),
     "no-module-for-lora": (
         {},
         ("--lora-rank", "2", "--lora-targets", "nothing"),
         "expected lora_targets to name modules of GPT2",
     ),
-    "no-out": ({}, ("--out", ""), "expected OUT to be a new or an empty folder, got ."),
     "nothing-to-resume": ({}, ("--resume",), "expected a checkpoint in"),
 }
 BAD_MODELS = {
@@ -304,11 +269,6 @@ BAD_MODELS = {
         lambda gpt2, to: {"reward": classifier(to, tokenizer(), labels=2)},
         (),
         "expected REWARD to have one label, the score; got",
-    ),
-    "reward-model-with-nothing-to-pad-with": (
-        lambda gpt2, to: {"reward": classifier(to, without_specials())},
-        (),
-        "to have a padding or stop (eos) token, got neither",
     ),
     "tokenizer-larger-than-its-model": (
         lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model, tokenizer(letters=LETTERS + "!#"))},
@@ -332,12 +292,6 @@ def test_bad_input_is_one_sentence_and_leaves_no_policy(given, more, sentence, g
     errors = [line for line in said if not line.startswith("check: ")]
     assert len(errors) == 1 and errors[0].startswith("error: ") and sentence in errors[0], said
     assert not (tmp_path / "out" / "policy").exists()
-
-
-def test_characters_that_json_allows_do_not_end_a_line(tmp_path):
-    file = tmp_path / "p.JSONL"
-    file.write_text('\ufeff{"prompt": "a\u2028b"}\r\n{"prompt": "c"}\n', encoding="utf-8")
-    assert read_prompts(file) == [{"prompt": "a\u2028b"}, {"prompt": "c"}]
 
 
 def contents(out: Path) -> dict[Path, bytes]:
@@ -402,26 +356,6 @@ def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path,
         assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "alone" / file).read_bytes()
 
 
-def test_seed_decides_the_random_numbers_of_a_reward_function(tmp_path, gpt2):
-    found = []
-    for name in ("a", "b"):
-        random.seed(name)
-        (tmp_path / name).mkdir()
-        assert run(tmp_path / name, gpt2, "draws") == 0
-        found.append(logged(tmp_path / name))
-    assert found[0] == found[1]
-
-
-def test_a_run_whose_reward_failed_goes_on_from_its_checkpoint(tmp_path, gpt2, capsys, monkeypatch):
-    settings = ("--set", f"{SET} num_updates=7")
-    monkeypatch.setattr(here, "flaky", here.raises_later, raising=False)
-    assert run(tmp_path, gpt2, "flaky", *settings) == 1
-    said = capsys.readouterr().err
-    assert "raised KeyError" in said and "the same command with RESUME=1" in said
-    monkeypatch.setattr(here, "flaky", likes_a)
-    assert run(tmp_path, gpt2, "flaky", *settings, "--resume") == 0
-
-
 def test_ctrl_c_has_its_own_exit_code(tmp_path, gpt2, capsys, monkeypatch):
     def pressed(*arguments):
         raise KeyboardInterrupt
@@ -443,8 +377,6 @@ def test_a_run_that_diverges_stops_and_names_the_check(tmp_path, gpt2, capsys):
 OTHERS = {
     "another-seed": ({}, ("--seed", "1"), "got seed 1 where it has 0"),
     "another-reward": ({"reward": "draws"}, (), "got reward 'testcases.course.hub:draws' where it has"),
-    "other-prompts": ({"lines": ("a dog",)}, (), "got prompts '"),
-    "another-dtype": ({}, ("--frozen-dtype", "float32"), "got frozen_dtype 'float32' where it has"),
     "another-setting": ({}, ("--set", f"{SET} kl_coef=0.2"), "same settings, got kl_coef 0.05"),
     "fewer-updates": ({}, ("--set", f"{SET} num_updates=1"), "expected num_updates to be at least the 2"),
 }
@@ -469,10 +401,9 @@ def finished(tmp_path_factory) -> tuple[str, Path]:
     return policy, place
 
 
-@pytest.mark.parametrize("content", ["", "[1]"])
-def test_a_damaged_record_of_the_run_is_one_sentence(content, tmp_path, gpt2, capsys):
+def test_a_damaged_record_of_the_run_is_one_sentence(tmp_path, gpt2, capsys):
     assert run(tmp_path, gpt2) == 0
-    (tmp_path / "out" / "run.json").write_text(content)
+    (tmp_path / "out" / "run.json").write_text("[1]")
     capsys.readouterr()
     assert run(tmp_path, gpt2, "likes_a", "--resume") == 1
     said = capsys.readouterr().err

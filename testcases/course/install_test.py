@@ -1,9 +1,7 @@
 """`make setup`, with a Python that only writes down what it is asked: no network, and nothing is installed."""
 
-import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -48,13 +46,6 @@ def test_a_second_call_installs_nothing(clone: Path):
     status, _, asked = make(clone)
     assert status == 0 and any(line.startswith("-m pip install") for line in asked)
     assert make(clone)[2] == []
-
-
-def test_a_newer_lock_is_installed_into_what_is_there(clone: Path):
-    make(clone)
-    os.utime(clone / "requirements.lock", (time.time() + 9,) * 2)
-    asked = make(clone)[2]
-    assert any("-r requirements.lock" in line for line in asked) and not any("--clear" in line for line in asked)
 
 
 def test_after_an_interrupted_installation_the_next_call_starts_clean(clone: Path):

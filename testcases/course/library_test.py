@@ -8,8 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
-import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -43,12 +41,7 @@ def wheel(tmp_path_factory) -> Path:
         shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:
         shutil.copy(ROOT / name, source)
-    return build("wheel", source)
-
-
-def build(what: str, source: Path) -> Path:
-    """A wheel, or an sdist, in `source/dist`."""
-    code = f"import sys; from setuptools import build_meta; print(build_meta.build_{what}('dist'), file=sys.stderr)"
+    code = "import sys; from setuptools import build_meta; print(build_meta.build_wheel('dist'), file=sys.stderr)"
     said = subprocess.run([sys.executable, "-c", code], cwd=source, check=True, capture_output=True, text=True).stderr
     return source / "dist" / said.split()[-1]
 
@@ -90,32 +83,34 @@ def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
     assert {name.removeprefix("ppo_by_hand/") for name in names} == wanted and len(names) == len(wanted)
 
 
-def mypy(code: str, wheel: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """mypy on a user's file, in an environment in which the wheel is installed and nothing else of the course."""
+def mypy(wheel: Path, folder: Path, *codes: str) -> subprocess.CompletedProcess[str]:
+    """mypy on a user's files, in an environment in which the wheel is installed and nothing else of the course."""
     home = folder / "environment"
     if not home.is_dir():
         venv.create(home)
         (site,) = home.glob("lib/*/site-packages")
         zipfile.ZipFile(wheel).extractall(site)
-    (folder / "script.py").write_text(code)
+    names = [f"script_{number}.py" for number in range(len(codes))]
+    for name, code in zip(names, codes, strict=True):
+        (folder / name).write_text(code)
     options = ("--strict", "--ignore-missing-imports", "--allow-untyped-calls", "--config-file=", "--cache-dir=cache")
     (environment := dict(os.environ)).pop("MYPYPATH", None)
-    command = (sys.executable, "-P", "-m", "mypy", *options, "--python-executable", home / "bin/python", "script.py")
+    command = (sys.executable, "-P", "-m", "mypy", *options, "--python-executable", home / "bin/python", *names)
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 @pytest.mark.slow
 def test_a_type_checker_reads_the_scripts_of_the_pages_and_sees_a_wrong_setting(wheel, tmp_path):
-    for script in (*SCRIPTS, *scripts_of("from_trl.md"), *scripts_of("../../ppo_by_hand/README.md")):
-        checked = mypy(script.replace("\ntrainer =", "\nreveal_type(config)\ntrainer ="), wheel, tmp_path)
-        assert checked.returncode == 0, checked.stdout
-        assert "ppo_by_hand.core.config.PPOConfig" in checked.stdout  # Any, where the wheel has no py.typed
-    for sampler in scripts_of("generation.md")[1:]:  # the first shows one line
-        assert (checked := mypy(sampler, wheel, tmp_path)).returncode == 0, checked.stdout
+    scripts = [*SCRIPTS, *scripts_of("from_trl.md"), *scripts_of("../../ppo_by_hand/README.md")]
+    shown = [script.replace("\ntrainer =", "\nreveal_type(config)\ntrainer =") for script in scripts]
     start = "from ppo_by_hand import PPOConfig\nPPOConfig(stop_token_ids=(1,), pad_token_id=0, "
-    assert mypy(f"{start}clip_score=None, log_dir=None)\n", wheel, tmp_path).returncode == 0
-    assert "clip_epsilon" in mypy(f"{start}clip_epsilon='0.2')\n", wheel, tmp_path).stdout
-    assert 'no attribute "PPOTrainr"' in mypy("from ppo_by_hand import PPOTrainr\n", wheel, tmp_path).stdout
+    samplers = scripts_of("generation.md")[1:]  # the first shows one line
+    checked = mypy(wheel, tmp_path, *shown, *samplers, f"{start}clip_score=None, log_dir=None)\n")
+    assert checked.returncode == 0, checked.stdout
+    # Any, where the wheel has no py.typed
+    assert checked.stdout.count("ppo_by_hand.core.config.PPOConfig") == len(scripts), checked.stdout
+    wrong = mypy(wheel, tmp_path, f"{start}clip_epsilon='0.2')\n", "from ppo_by_hand import PPOTrainr\n").stdout
+    assert "clip_epsilon" in wrong and 'no attribute "PPOTrainr"' in wrong, wrong
 
 
 def library_lessons() -> set[str]:
@@ -143,30 +138,6 @@ def imported(archive: zipfile.ZipFile) -> set[str]:
     nodes = [node for tree in trees for node in ast.walk(tree)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return names | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
-
-
-@pytest.mark.slow
-def test_the_source_distribution_makes_the_same_wheel(wheel):
-    sdist = build("sdist", wheel.parent.parent)
-    with tarfile.open(sdist) as archive:
-        archive.extractall(wheel.parent, filter="data")
-    source = wheel.parent / sdist.name.removesuffix(".tar.gz")
-    assert (source / "CHANGELOG.md").is_file() and (source / "book/pages/from_trl.md").is_file()
-    again = build("wheel", source)
-    one, other = (zipfile.ZipFile(file) for file in (wheel, again))
-    assert again.name == wheel.name and sorted(one.namelist()) == sorted(other.namelist())
-    assert all(one.read(name) == other.read(name) for name in one.namelist())
-
-
-def test_every_module_of_the_wheel_is_named_in_the_configuration():
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
-    assert {name.partition(".")[2] for name in settings["packages"]} == {
-        "",
-        "configs",
-        "core",
-        "hub",
-        *library_lessons(),
-    }
 
 
 def test_the_table_beside_trl_has_every_setting():

@@ -37,19 +37,6 @@ def test_large_logits_in_parts_give_the_same_bits(at_once, dtype, monkeypatch):
         assert torch.equal(gather_log_probs(logits=logits[:, :-1], tokens=tokens, temperature=0.7), plain[0][0])
 
 
-def test_a_gpu_gets_larger_parts():
-    counts = [
-        len(chunking._places(torch.empty(2, 8, shapes.LOGITS_AT_ONCE, device=device))) for device in ("cpu", "meta")
-    ]
-    assert counts == [16, 16 // shapes.ON_GPU]
-
-
-def test_wrong_shapes_are_said_as_without_parts(monkeypatch):
-    monkeypatch.setattr(shapes, "LOGITS_AT_ONCE", 1)
-    with pytest.raises(ValueError, match="expected logits"):
-        gather_log_probs(torch.zeros(3, 5, 11), torch.zeros(3, 4, dtype=torch.int64))
-
-
 def test_no_copy_of_the_logits_is_kept(monkeypatch):
     """What the plain way keeps for the backward are three copies; in parts it is the logits themselves."""
     logits = torch.randn(4, 8, 1000, requires_grad=True)
@@ -100,24 +87,6 @@ def rolled_out(trainer: PPOTrainer, prompts) -> Experience:
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
 
 
-def fields_of(experience):
-    return {name: getattr(experience, name) for name in vars(experience)}
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("whiten", [False, True], ids=["raw-rewards", "whitened-rewards"])
-def test_responses_evaluated_in_parts_are_the_same_experience(size, whiten):
-    whole, parts = (small_trainer(whiten_rewards=whiten, micro_rollout_batch_size=rows) for rows in (None, size))
-    responses = whole.generate_responses(PROMPTS)
-    expected, found = (fields_of(one.compute_rewards(responses, PROMPTS)) for one in (whole, parts))
-    for name, tensor in expected.items():
-        real = expected["mask"] if tensor.shape == expected["mask"].shape else torch.ones_like(tensor, dtype=torch.bool)
-        real = expected["attention_mask"] if name == "input_ids" else real
-        if whiten and name in ("advantages", "returns"):
-            continue  # made in training_step, of the rewards of all
-        torch.testing.assert_close(found[name][real], tensor[real], rtol=0, atol=1e-12)
-
-
 def test_no_model_reads_more_rows_at_once_than_asked():
     trainer, sizes = small_trainer(micro_rollout_batch_size=2, micro_batch_size=2), []
     for model in (trainer.policy, trainer.ref_model, trainer.model.value_model.backbone):
@@ -126,15 +95,3 @@ def test_no_model_reads_more_rows_at_once_than_asked():
         )
     trainer.train(PROMPTS)
     assert set(sizes) == {1, 2}
-
-
-def test_responses_sampled_in_parts_are_those_of_each_part():
-    trainer, alone = small_trainer(micro_rollout_batch_size=2), small_trainer()
-    together = trainer.generate_responses(PROMPTS)
-    for start in (0, 2, 4):
-        part = alone.generate_responses(PROMPTS[start : start + 2])
-        width = part.mask.shape[1]
-        rows = slice(start, start + 2)
-        assert torch.equal(together.mask[rows, :width], part.mask) and not together.mask[rows, width:].any()
-        assert torch.equal(together.responses[rows, :width][part.mask], part.responses[part.mask])
-        torch.testing.assert_close(together.log_probs[rows, :width], part.log_probs, rtol=0, atol=1e-12)

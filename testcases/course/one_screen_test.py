@@ -137,16 +137,6 @@ def test_a_wrong_coefficient_gets_one_sentence(given: str) -> None:
         command.main([f"--kl-coef={given}"])
 
 
-def test_a_wrong_number_in_the_file_gets_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="^expected KL_COEF to be a number of at least 0, .* got "):
-        command.main(["--out", str(tmp_path)], lambda: stand_in([], kl_coef="much"))
-
-
-def test_missing_models_get_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="^expected a small model in .*, got none; .* testcases.course.checkpoints$"):
-        command.load((tmp_path,))
-
-
 def stand_in(rows: list[Any], kl_coef: Any = 0.09) -> Any:
     """What `load` gives, with these rows in place of a training; an exception among them is raised."""
 

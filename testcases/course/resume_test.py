@@ -103,38 +103,6 @@ def test_a_run_killed_at_any_update_and_resumed_equals_the_undisturbed_one(updat
     assert same_state(resumed(CheckpointFolder(tmp_path, every=2)), undisturbed)
 
 
-@named(
-    "change, sentence",
-    {
-        "one-more": (lambda config: config.update(cooling=1.0), "in which cooling is one; resume it with the code"),
-        "one-less": (lambda config: config.pop("gamma"), "in which gamma is no setting yet; resume it"),
-    },
-)
-def test_a_checkpoint_with_other_settings_than_there_are_is_refused(change, sentence, tmp_path):
-    run = trainer()
-    run.save_checkpoint(tmp_path)
-    state = torch.load(tmp_path / CHECKPOINT_FILE, weights_only=True)
-    change(state["config"])
-    torch.save(state, tmp_path / CHECKPOINT_FILE)
-    with pytest.raises(ValueError, match=sentence):
-        run.load_checkpoint(tmp_path)
-
-
-def test_the_newest_checkpoint_takes_the_place_of_the_one_before(tmp_path):
-    (tmp_path / "notes.txt").write_text("of the user")
-    seen: list[int] = []
-
-    def on_update(run: PPOTrainer) -> None:
-        folder.save(run)
-        if (tmp_path / CHECKPOINT_FILE).exists():
-            seen.append(torch.load(tmp_path / CHECKPOINT_FILE, weights_only=True)["updates_done"])
-
-    folder = CheckpointFolder(str(tmp_path), every=2)
-    trainer().train(PROMPTS, on_update)
-    assert seen == [2, 2, 4, 5]
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["notes.txt", CHECKPOINT_FILE]
-
-
 # A process that dies by SIGKILL in the middle of writing its second checkpoint.
 KILLED_WHILE_WRITING = """
 import os, signal, sys
@@ -182,12 +150,11 @@ def copied(a_checkpoint, tmp_path) -> Path:
 def damage(file: Path, how: str) -> None:
     content = bytearray(file.read_bytes())
     middle = len(content) // 2
-    if how == "a flipped bit":
-        content[middle] ^= 1
-    file.write_bytes({"empty": b"", "cut off": content[:middle], "text": b"no checkpoint"}.get(how, content))
+    content[middle] ^= 1
+    file.write_bytes(content[:middle] if how == "cut off" else content)
 
 
-@pytest.mark.parametrize("how", ["empty", "cut off", "text", "a flipped bit"])
+@pytest.mark.parametrize("how", ["cut off", "a flipped bit"])
 def test_a_damaged_checkpoint_is_an_error_and_not_a_new_run(how, copied):
     damage(copied / CHECKPOINT_FILE, how)
     with pytest.raises(ValueError, match="expected a whole checkpoint, got .*cut off or damaged; start a new run"):
@@ -198,23 +165,16 @@ def test_a_damaged_checkpoint_is_an_error_and_not_a_new_run(how, copied):
     "change, sentence",
     {
         "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),
-        "no-version": ({"version": None}, "expected a checkpoint of version 1, got version None"),
         "missing-parts": ({"optimizer": None, "history": None}, "got none of history, optimizer in"),
-        "something-else": ([], "expected a checkpoint written by save_checkpoint, got .* of something else"),
     },
 )
 def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
     file = copied / CHECKPOINT_FILE
     state = torch.load(file, weights_only=True)
     state = {name: value for name, value in (state | dict(change)).items() if value is not None}
-    torch.save(state if change else [1], file)
+    torch.save(state, file)
     with pytest.raises(ValueError, match=sentence):
         trainer().load_checkpoint(file.parent)
-
-
-def test_a_checkpoint_of_other_settings_names_the_setting(copied):
-    with pytest.raises(ValueError, match="got batch_size 4 in .* and 8 here; only log_dir, num_updates, micro_rollout"):
-        trainer(batch_size=8).load_checkpoint(copied)
 
 
 def test_a_finished_run_may_have_more_updates_but_not_fewer(tmp_path):

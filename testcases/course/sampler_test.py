@@ -80,16 +80,8 @@ def test_a_of_the_page_samples_what_is_trained(name):
 
 FROM_A_CHECKPOINT = {
     "repetition-penalty": {"repetition_penalty": 30.0},
-    "no-repeated-token": {"no_repeat_ngram_size": 1},
     "min-p": {"min_p": 0.9, "do_sample": True},
-    "typical-p": {"typical_p": 0.05, "do_sample": True},
     "lengths": {"min_new_tokens": 6},
-    "forbidden-tokens": {"suppress_tokens": [*range(6)]},
-    "bad-words": {"bad_words_ids": [[number] for number in range(6)]},
-    "favored-token": {"sequence_bias": [[[7], 20.0]]},
-    "forced-end": {"forced_eos_token_id": 7},
-    "long-responses": {"exponential_decay_length_penalty": (1, 50.0)},
-    "several-responses": {"num_return_sequences": 2, "do_sample": True},
     "beams": {"num_beams": 2},
 }
 
@@ -108,29 +100,6 @@ def history_of_the_page(name: str, **in_the_checkpoint):
 @named("settings", FROM_A_CHECKPOINT)
 def test_transformers_of_the_page_inherits_nothing_from_the_checkpoints_generation_config(settings):
     assert history_of_the_page("by_transformers", **settings) == history_of_the_page("by_transformers")
-
-
-@pytest.mark.slow
-def test_the_continuous_of_the_page_inherits_no_penalty_from_the_checkpoint():
-    name = "by_continuous_batching"
-    assert history_of_the_page(name, repetition_penalty=30.0) == history_of_the_page(name)
-
-
-def test_a_of_the_page_samples_with_the_adapters_of_a_lora_policy():
-    policy = small_policy().double()
-    policy.generation_config = GenerationConfig(repetition_penalty=30.0, pad_token_id=0, eos_token_id=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
-        policy = get_peft_model(policy, LoraConfig(r=4, target_modules=["c_attn", "c_fc"], fan_in_fan_out=True))
-    policy = policy.double()
-    critic = ValueModel(make_reference(small_policy()).base_model.double().requires_grad_(True)).double()
-    options = {"num_updates": 3, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 1, "learning_rate": 0.1}
-    config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options)
-    sampler = of_the_page("by_transformers")
-    history = PPOTrainer(PolicyAndValue(policy, critic), TokenSum(), None, config, sampler=sampler).train(PROMPTS)
-    assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0] * 3, abs=1e-6)
-    assert abs(history[-1]["kl"]) > 1e-2
-    assert policy.merge_and_unload().generation_config.repetition_penalty == 30.0
 
 
 class Engine:
@@ -183,12 +152,6 @@ def test_the_answer_of_an_engine_is_lists():
     ):
         with pytest.raises(ValueError, match=sentence):
             Generation.from_lists(tokens, log_probs, 0)
-
-
-@pytest.mark.parametrize("answer", [[[5]], ([[5]], [[-1.0]]), None], ids=["a-list", "two-lists", "nothing"])
-def test_an_answer_that_is_no_generation_is_one_sentence(answer):
-    with pytest.raises(ValueError, match="expected the sampler to return Generation.* three tensors, got"):
-        rolled_out(trainer_with(lambda *args, **options: answer), PROMPTS)
 
 
 def rounding(share: float, cold: float = 1.0):
@@ -250,32 +213,6 @@ def test_the_pages_loss_counts_each_token_with_its_truncated_importance_weight()
     assert torch.cat(seen).max() == 2.0 > torch.cat(seen).min() > 0.0
 
 
-@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
-def test_a_batch_knows_what_the_sampler_said_of_each_of_its_tokens(kind):
-    """Also after the trainer has put its own numbers in the place of the ratio's old ones."""
-    for is_anew in (False, True):
-        said, seen = set(), set()
-
-        def sampler(policy, *prompts, told=said, **options):
-            found = rounding(0.05)(policy, *prompts, **options)
-            told.update(rows_of(found.responses, found.mask, found.log_probs))
-            return found
-
-        run = trainer_with(sampler, kind, **LARGER | {"recompute_log_probs": is_anew, "num_minibatches": 3})
-        loss = run.compute_loss
-        run.compute_loss = lambda batch, loss=loss, seen=seen: (
-            seen.update(rows_of(batch.responses, batch.mask, batch.sampler_log_probs)) or loss(batch)
-        )
-        run.train(PROMPTS)
-        assert seen == said and len(seen) > 5
-
-
-def rows_of(responses, mask, log_probs) -> set[tuple]:
-    """Of each row the real tokens and what was said of them."""
-    rows = zip(responses, mask, log_probs, strict=True)
-    return {(tuple(row[real].tolist()), tuple(said[real].tolist())) for row, real, said in rows}
-
-
 def test_an_engine_without_log_probs_needs_them_recomputed():
     def silent(policy, *prompts, **options):
         found = generate(policy, *prompts, **options)
@@ -289,39 +226,19 @@ def test_an_engine_without_log_probs_needs_them_recomputed():
         trainer_with(silent).train(PROMPTS)
 
 
-class Rounding(PPOTrainer):
-    """Samples as in bf16: token by token with a cache, which rounds differently from one pass over the text."""
-
-    def generate_responses(self, prompts):
-        found = super().generate_responses(prompts)
-        return found._replace(log_probs=found.log_probs.bfloat16().to(found.log_probs.dtype))
-
-
-def test_the_rounding_of_the_own_sampler_goes_as_that_of_an_engine():
-    kept, anew = (small_trainer(Rounding, recompute_log_probs=is_anew, **LARGER) for is_anew in (False, True))
-    first, again = kept.train(PROMPTS)[0], anew.train(PROMPTS)[0]
-    assert first["first_ratio_max"] > 1.0005 and abs(first["kl"]) > 1e-5 and "sampler_kl" not in first
-    assert again["first_ratio_max"] == pytest.approx(1.0, abs=1e-9) and abs(again["kl"]) < 1e-9
-    assert again["sampler_ratio_max"] > 1.0005
-
-
 @pytest.mark.parametrize(
     "change, sentence",
     [
         ({"mask": torch.tensor([[True, False, True]] * 5)}, "a real token after a masked one"),
-        ({"mask": torch.zeros(5, 3, dtype=torch.bool)}, "at least one True in mask"),
         ({"mask": torch.ones(5, 3)}, "expected a bool mask"),
         ({"log_probs": torch.full((5, 3), torch.nan)}, "expected finite log-probabilities from the sampler"),
-        ({"log_probs": torch.ones(5, 3)}, "at most 0"),
         ({"responses": torch.ones(4, 3, dtype=torch.int64)}, "each letter one size"),
-        ({name: torch.ones(4, 3, dtype=torch.int64) for name in ("responses", "log_probs", "mask")}, "each letter one"),
         (
             {"responses": torch.ones(5, 3)},
             r"expected token ids \(int64\) as responses from the sampler, got torch.float",
         ),
         ({"responses": [[5]] * 5}, r"three tensors, got \(list, Tensor, Tensor\); make one of lists with Generation"),
         ({"responses": torch.full((5, 3), 12)}, r"expected token ids in \[0, 12\), .* got 12 to 12"),
-        ({name: torch.ones(5, 7).long() for name in ("responses", "log_probs")}, "each letter one size"),
         ({}, r"expected nothing after a stop token of the run \(1, 2\)"),
     ],
 )

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import re
 import shutil
 import textwrap
 from pathlib import Path
@@ -106,37 +105,3 @@ def _outline(source: str) -> list[tuple[str, str, str | None]]:
 
     visit(ast.parse(source), "")
     return found
-
-
-def code_of_a_formula(function: ast.FunctionDef) -> list[str]:
-    """Lines of its docstring that are Python for an answer: right of a =, two of its arguments and an operator."""
-    arguments = {argument.arg for argument in function.args.args}
-    found = []
-    for line in (ast.get_docstring(function) or "").splitlines():
-        _, equals, right = re.sub(r"  +\S.*$", "", line.strip()).rpartition(" = ")
-        try:
-            nodes = [*ast.walk(ast.parse(right, mode="eval"))] if equals else []
-        except SyntaxError:
-            continue
-        used = arguments & {node.id for node in nodes if isinstance(node, ast.Name)}
-        if len(used) > 1 and any(isinstance(node, ast.BinOp) for node in nodes):
-            found.append(line)
-    return found
-
-
-@pytest.mark.parametrize("lesson", [name for name in lesson_names() if "01" <= name[6:8] <= "09" or "13" in name[:8]])
-def test_a_docstring_has_no_code_to_copy(lesson: str):
-    """Shapes, masks, ends and errors it states; the formula it tells, or writes in the papers' symbols."""
-    for path in sorted((SOLUTIONS / lesson).glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                assert code_of_a_formula(node) == [], f"{path.name}: {node.name}"
-
-
-def test_code_in_a_docstring_is_found():
-    text = 'def f(rewards, values, gamma):\n    """{}"""'
-    copied = "delta[t] = rewards[t] + gamma * values[t + 1] - values[t]      values[T] = 0"
-    (function,) = ast.parse(text.format(copied)).body
-    assert code_of_a_formula(function) == [copied]
-    (function,) = ast.parse(text.format("delta_t = r_t + gamma V(s_(t+1)) - V(s_t)")).body
-    assert code_of_a_formula(function) == []

@@ -1,11 +1,13 @@
 """Students to test the suites on: a folder with everything solved, and ways to spoil it."""
 
 import dataclasses
+import json
+import os
 import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -56,24 +58,58 @@ def course_copy(folder: Path) -> Path:
     return folder
 
 
-def own_course(folder: Path) -> Path:
-    """A course of one's own, with everything solved: what its commands keep is kept in it."""
-    skipped = shutil.ignore_patterns("__pycache__", "course", "benchmarks")
+def own_course(folder: Path, lessons: Sequence[str] = ()) -> Path:
+    """A course of one's own with untouched stubs, and with these lessons alone if some are named: what its commands
+    keep is kept in it."""
+
+    def skipped(_: str, names: list[str]) -> set[str]:
+        others = {name for name in names if lessons and re.match(r"lesson\d\d", name) and name[:8] not in lessons}
+        return others | {"__pycache__", "course", "benchmarks"}
+
     for name in ("solutions", "testcases", "tiny_models", "ppo_by_hand", "tutorial"):
         shutil.copytree(ROOT / name, folder / name, ignore=skipped)
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copyfile(ROOT / name, folder / name)
-    solved_folder(folder)
     return folder
+
+
+# One import of torch serves several runs of pytest, each in a fork with the terminal.
+RUNS = """
+import json, os, signal, sys, torch, pytest
+from pathlib import Path
+import testcases.harness.execution.executor, testcases.harness.suite.asserts
+torch.set_num_threads(1)
+for arguments, texts in json.loads(sys.argv[1]):
+    for path, text in texts.items():
+        Path(path).write_text(text, "utf-8")
+    if (child := os.fork()) == 0:
+        os._exit(pytest.main(["-p", "no:randomly", *arguments]))
+    print("END", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+def own_runs(course: Path, *asked: Sequence[str], texts: Sequence[Mapping[str, str]] = ()) -> list[tuple[int, str]]:
+    """Exit status and output of pytest with each of these lists of arguments; before each, its texts are written."""
+    steps = [(arguments, texts[place] if texts else {}) for place, arguments in enumerate(asked)]
+    around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    command = [sys.executable, "-c", RUNS, json.dumps(steps)]
+    options = {"cwd": course, "env": around, "stdin": subprocess.DEVNULL, "timeout": HANGS}
+    done = subprocess.run(command, capture_output=True, text=True, **options)
+    parts = re.split(r"^END (-?\d+)\n", done.stdout + done.stderr, flags=re.MULTILINE)
+    assert len(parts) == 2 * len(asked) + 1, done.stdout + done.stderr
+    return [(int(status), said) for said, status in zip(parts[::2], parts[1::2], strict=False)]
 
 
 def replace_body(folder: Path, body: str) -> None:
     """Put another body into td_errors; the others call it through the reference's own code."""
     path = folder / LESSON / FILE
-    source = path.read_text("utf-8")
+    path.write_text(with_body(path.read_text("utf-8"), body), "utf-8")
+
+
+def with_body(source: str, body: str) -> str:
     start = source.index("def td_errors(")
     indented = "\n".join(f"    {line}" for line in body.splitlines()) + "\n"
-    path.write_text(source[:start] + REGION.sub(lambda _: indented, source[start:], count=1), "utf-8")
+    return source[:start] + REGION.sub(lambda _: indented, source[start:], count=1)
 
 
 def independent(folder: Path) -> None:
@@ -89,13 +125,3 @@ def independent(folder: Path) -> None:
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", f"testcases/{LESSON}", f"--subject={folder}", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=False)
-
-
-def pytest_in(folder: Path, *options: str) -> Counter[str]:
-    """How many tests of each status."""
-    done = run_pytest(folder, *options)
-    assert not done.stderr, done.stderr
-    last = done.stdout.strip().splitlines()[-1]
-    return Counter(
-        {status: int(number) for number, status in re.findall(r"(\d+) (passed|failed|waiting|not started)", last)}
-    )

@@ -1,13 +1,12 @@
 """The suites themselves: they pass the solutions, reject every stub and wrong answer, and name the wrong answer."""
 
-import ast
-import itertools
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import pytest
 
-from testcases.course import complete, durations
+from testcases.course import complete
 from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import reference
 from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, headings, lesson_names
@@ -20,33 +19,40 @@ from testcases.harness.oracle.mutations import (
     NamedChange,
     WrongAnswer,
     published_answers,
-    region_text,
     right_answers,
     suspects,
     wrong_answers,
 )
 from testcases.harness.oracle.reference import with_change
-from testcases.harness.report.compare import Rules, first_difference, same_outcome
+from testcases.harness.report.compare import Rules, first_difference
 from testcases.harness.report.failures import MAX_LINES, CheckFailed, NotStarted
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import plain
 from testcases.harness.suite.runner import Case, cases, cases_of, entries
 from testcases.harness.suite.session import Engine
 
-SAMPLE = 20
+SAMPLE = 40
 """One in so many of the wrong answers is asked what it hears; each is rejected."""
-MUTANTS = 20
+MUTANTS = 8
 """Of a lesson, in each run; python -m testcases.course.mutants 4 tries all of lesson 4."""
 LESSONS = [name for name in lesson_names() if suites(name)]
+OF_MODELS = ("lesson07", "lesson08", "lesson09", "lesson11", "lesson12")
+"""Their questions need a model, so `make test` asks them to the first wrong answer of each exercise alone."""
 
 
 def _row(lesson: str, exercise: str, *what: NamedChange):
     """One row of a table of tests."""
     name = "-".join([read_lesson(lesson).short, exercise, *(change.name for change in what)])
     marks = []
-    if any(isinstance(change, WrongAnswer) and durations.is_slow(lesson, change) for change in what):
+    wrong = [change for change in what if isinstance(change, WrongAnswer)]
+    if wrong and lesson.startswith(OF_MODELS) and wrong[0] != _wrong_answers(lesson, exercise)[0]:
         marks.append(pytest.mark.slow)
     return pytest.param(lesson, *(what or [exercise]), id=name, marks=marks)
+
+
+@cache
+def _wrong_answers(lesson: str, exercise: str) -> list[WrongAnswer]:
+    return [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
 
 
 EXERCISES = [_row(lesson, exercise) for lesson in LESSONS for exercise in read_lesson(lesson).exercises]
@@ -75,22 +81,13 @@ def _assert_passes(subject: Executor, chosen: Sequence[Case], seeds: Iterable[in
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_solutions_pass(lesson: str):
     """With seed 0 they pass the suites themselves, which run beside this."""
-    _assert_passes(solutions(), cases(lesson), range(1, 5))
+    _assert_passes(solutions(), cases(lesson), range(1, 3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson, right", RIGHT)
 def test_right_answer_passes_both_suites(lesson: str, right: NamedChange):
     _assert_passes(with_change(lesson, right), cases_of(lesson, right.exercise))
-
-
-@pytest.mark.parametrize("lesson, exercise", EXERCISES)
-def test_right_answers_differ_from_the_reference_and_each_other(lesson: str, exercise: str):
-    known = {normalized(region_text(lesson, exercise)): "the reference"}
-    for right in right_answers(lesson):
-        if right.exercise == exercise:
-            other = known.setdefault(normalized(code_of(lesson, right)), right.name)
-            assert other == right.name, f"{right.name} is {other} but for names and layout"
 
 
 @pytest.mark.parametrize("lesson, published", PUBLISHED)
@@ -131,17 +128,6 @@ def test_the_wrong_answer_is_named(lesson: str, wrong: WrongAnswer):
         first = next(one for one in verdicts if isinstance(one, CheckFailed))
     assert len(str(first).splitlines()) <= MAX_LINES, str(first)
     assert first.cause == wrong.name, f"it names {first.cause}:\n{first}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lesson, exercise", EXERCISES)
-def test_wrong_answers_can_be_told_apart(lesson: str, exercise: str):
-    own = [wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise]
-    answers = {wrong.name: reference().answers_of(lesson, wrong, exercise) for wrong in own}
-    answers["the reference"] = reference().right_answers_to(lesson, exercise)
-    for one, other in itertools.combinations(answers, 2):
-        alike = all(map(same_outcome, answers[one], answers[other]))
-        assert not alike, f"{one} and {other} agree on every example"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
@@ -220,36 +206,3 @@ def test_map_and_readme_say_the_hours_that_the_lessons_add_up_to():
     low, high = (5 * round(hours / 5) for hours in whole)
     assert f"The whole course takes {low} to {high} hours" in " ".join(page.split())
     assert f"the whole course {low} to {high}" in (TUTORIAL.parent / "README.md").read_text("utf-8")
-
-
-def code_of(lesson: str, answer: NamedChange) -> str:
-    """The changed region."""
-    return answer.change.apply(region_text(lesson, answer.exercise))
-
-
-def normalized(code: str) -> str:
-    """The syntax tree as text: local names numbered in the order in which they appear, annotations and texts that are
-    statements left out."""
-    tree = _Bare().visit(ast.parse(code))
-    local = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    local |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    local |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    numbers: dict[str, str] = {}
-    for node in ast.walk(tree):
-        for field in ("id", "arg", "name"):
-            if not isinstance(node, ast.keyword) and getattr(node, field, None) in local:
-                name = getattr(node, field)
-                setattr(node, field, numbers.setdefault(name, f"name{len(numbers)}"))
-    return ast.dump(tree)
-
-
-class _Bare(ast.NodeTransformer):
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        return ast.Assign([node.target], node.value, lineno=node.lineno) if node.value else None
-
-    def visit_arg(self, node: ast.arg) -> ast.arg:
-        return ast.arg(node.arg)
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        return None if is_text else self.generic_visit(node)

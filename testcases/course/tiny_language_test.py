@@ -13,10 +13,7 @@ from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (
     ADJECTIVES,
     INTENSIFIERS,
-    NEGATIVE,
-    NEUTRAL,
     NOUNS,
-    POSITIVE,
     TEMPLATES,
     TOPICS,
     VOCABULARY,
@@ -64,10 +61,6 @@ def sample_clauses(habits: Habits, count: int = 2000) -> list[tuple[str, list[Cl
             "the song was really bad and dull but the voice was very good and superb .",
             [("song", ("bad", "dull")), ("voice", ("good", "superb"))],
         ),
-        "repetition-is-grammatical": (
-            "the meal was good and good and the meal was good .",
-            [("meal", ("good", "good")), ("meal", ("good",))],
-        ),
         "spacing-does-not-matter": ("  the film  was good\n. ", [("film", ("good",))]),
     },
 )
@@ -77,31 +70,13 @@ def test_parse_review_reads_what_is_said(text: str, clauses: list[tuple[str, tup
 
 ILL_FORMED = {
     "empty": "",
-    "only-a-stop": ".",
     "praise-without-grammar": "superb superb superb .",
     "no-stop": "the film was good",
-    "two-stops": "the film was good . .",
-    "two-sentences": "the film was good . the plot was good .",
-    "dot-is-a-dot-not-any-character": "the film was good !",
     "stop-glued-to-the-word": "the film was good.",
     "capital": "The film was good .",
-    "no-article": "film was good .",
-    "no-noun": "the was good .",
     "unknown-noun": "the review was good .",
-    "no-verb": "the film good .",
-    "no-adjective": "the film was .",
-    "intensifier-alone": "the film was very .",
-    "two-intensifiers": "the film was very really good .",
     "intensifier-on-the-second-adjective": "the film was good and very bad .",
-    "but-joins-clauses-only": "the film was good but bad .",
-    "adjectives-not-joined": "the film was good bad .",
-    "three-adjectives": "the film was good and bad and dull .",
-    "joiner-at-the-end": "the film was good and .",
-    "second-clause-cut-off": "the film was good and the plot .",
-    "clauses-not-joined": "the film was good the plot was bad .",
-    "two-joiners": "the film was good and but the plot was bad .",
     "three-clauses": "the film was good and the plot was bad and the acting was bad .",
-    "joiner-at-the-start": "but the film was good .",
     "special-token-left-in": "the film was good . <eos>",
 }
 
@@ -146,21 +121,6 @@ def test_the_parser_knows_every_sentence_shape_from_every_slip_of_one_word() -> 
     assert {shape for shape in slips if is_well_formed(spell(shape, rng))} == set(SHAPES)
 
 
-def test_every_noun_intensifier_and_adjective_is_understood() -> None:
-    for noun in NOUNS:
-        for intensifier in INTENSIFIERS:
-            for adjective in ADJECTIVES:
-                text = f"the {noun} was {intensifier} {adjective} ."
-                assert parse_review(text) == [Clause(noun, (adjective,))]
-
-
-def test_the_words_of_the_world() -> None:
-    assert (len(POSITIVE), len(NEGATIVE), len(NEUTRAL)) == (5, 5, 2)
-    assert len(set(ADJECTIVES)) == 12
-    assert len(set(NOUNS)) == len(NOUNS) == 18
-    assert all(len(aspects) == 2 for aspects in TOPICS.values())
-
-
 def test_the_vocabulary_is_exactly_the_words_in_use() -> None:
     rng = random.Random(0)
     texts = all_prompts() + [spell(shape, rng) for shape in SHAPES for _ in range(20)]
@@ -176,14 +136,6 @@ def test_prompts_are_distinct_of_every_length_from_4_to_10_and_know_their_topic(
     assert [topic_of(prompt) for prompt in prompts] == list(TOPICS) * len(TEMPLATES)
 
 
-def test_sampled_prompts_cover_all_prompts_about_equally() -> None:
-    sampled = sample_prompts(4800, random.Random(0))
-    counts = [sampled.count(prompt) for prompt in all_prompts()]
-    assert sum(counts) == 4800
-    assert min(counts) > 60 and max(counts) < 140  # 100 +- 4 standard deviations
-    assert sample_prompts(0, random.Random(0)) == []
-
-
 @named(
     "prompt, rule",
     {
@@ -197,11 +149,6 @@ def test_a_prompt_must_name_one_topic(prompt: str, rule: str) -> None:
     for call in (topic_of, lambda text: sample_review(text, random.Random(0)), lambda text: gold_score(text, "")):
         with pytest.raises(ValueError, match=rule):
             call(prompt)
-
-
-def test_a_negative_count_is_refused() -> None:
-    with pytest.raises(ValueError, match="got -1"):
-        sample_prompts(-1, random.Random(0))
 
 
 def test_every_sampled_review_is_well_formed_and_short_enough() -> None:
@@ -227,23 +174,13 @@ def test_the_writer_uses_its_own_source_of_chance_and_only_its_stable_part() -> 
     assert random.getstate() == before
 
 
-def test_a_review_never_says_one_adjective_twice_in_a_clause() -> None:
-    habits = Habits(second_adjective=1.0)
-    pairs = [clause.adjectives for _, clauses in sample_clauses(habits) for clause in clauses]
-    assert all(len(pair) == 2 and pair[0] != pair[1] for pair in pairs)
-
-
 @named(
     "habits, gold",
     {
         "all-praise-on-topic-is-the-maximum": (Habits(1, 0, 1, 0, 1, 1, 0.5, 1, 0.3), 2.0),
-        "all-blame-on-topic": (Habits(0, 1, 1, 0, 1, 1, 0.5, 1, 0.3), 0.0),
         "praise-contradicted-is-blame": (Habits(1, 0, 0, 0, 1, 1, 0.5, 1, 0.3), 0.0),
-        "blame-contradicted-is-praise": (Habits(0, 1, 0, 0, 1, 1, 0.5, 1, 0.3), 2.0),
         "neutral-only-counts-relevance": (Habits(1, 0, 0, 1, 1, 1, 0.5, 1, 0.3), 1.0),
         "all-blame-off-topic-is-the-minimum": (Habits(0, 1, 1, 0, 0, 1, 0.5, 1, 0.3), -1.0),
-        "one-clause-one-adjective": (Habits(1, 0, 1, 0, 1, 0, 0.5, 0, 0.3), 1.5),
-        "two-clauses-one-adjective-each": (Habits(1, 0, 1, 0, 1, 1, 0.5, 0, 0.3), 2.0),
     },
 )
 def test_extreme_habits_decide_gold(habits: Habits, gold: float) -> None:
@@ -267,34 +204,6 @@ def test_the_default_habits_are_kept_on_average() -> None:
     assert rates == pytest.approx(expected, abs=0.04)  # 0.5 / sqrt(2000) is 0.011
 
 
-@named(
-    "positive_mood, negative_mood, praise, blame",
-    {
-        "positive": (1.0, 0.0, 0.7, 0.1),
-        "negative": (0.0, 1.0, 0.1, 0.7),
-        "mixed": (0.0, 0.0, 0.4, 0.4),
-        "of-each": (0.5, 0.2, 0.7 * 0.5 + 0.1 * 0.2 + 0.4 * 0.3, 0.1 * 0.5 + 0.7 * 0.2 + 0.4 * 0.3),
-    },
-)
-def test_moods_decide_the_adjectives(positive_mood: float, negative_mood: float, praise: float, blame: float) -> None:
-    habits = Habits(positive_mood, negative_mood, agreeing_adjective=0.7, neutral_adjective=0.2, second_adjective=0)
-    words = [
-        word for _, parsed in sample_clauses(habits, count=4000) for clause in parsed for word in clause.adjectives
-    ]
-    assert sum(word in POSITIVE for word in words) / len(words) == pytest.approx(praise, abs=0.04)
-    assert sum(word in NEGATIVE for word in words) / len(words) == pytest.approx(blame, abs=0.04)
-
-
-def test_one_mood_lasts_for_the_whole_review_unless_it_is_mixed() -> None:
-    def agreement(habits: Habits) -> float:
-        firsts = [[clause.adjectives[0] in POSITIVE for clause in parsed] for _, parsed in sample_clauses(habits)]
-        return sum(one == other for one, other in firsts) / len(firsts)
-
-    always = {"agreeing_adjective": 1.0, "neutral_adjective": 0.0, "two_clauses": 1.0}
-    assert agreement(Habits(0.5, 0.5, **always)) == 1.0
-    assert agreement(Habits(0.0, 0.0, **always)) == pytest.approx(0.5, abs=0.05)
-
-
 def test_the_demonstrations_are_mediocre() -> None:
     scores = [gold_score(prompt, review) for prompt, review in sample_texts(0, 2000)]
     assert 0.6 < sum(scores) / len(scores) < 1.2  # room on both sides: PPO must have something to win
@@ -305,9 +214,7 @@ def test_the_demonstrations_are_mediocre() -> None:
     "wrong, rule",
     {
         "above-one": ({"on_topic": 1.5}, r"on_topic in \[0, 1\], got 1.5"),
-        "below-zero": ({"intensifier": -0.1}, "intensifier"),
         "nan": ({"two_clauses": math.nan}, "two_clauses"),
-        "moods-exceed-one": ({"positive_mood": 0.7}, r"positive_mood \+ negative_mood"),
         "adjectives-exceed-one": ({"neutral_adjective": 0.3}, r"agreeing_adjective \+ neutral"),
     },
 )
@@ -319,10 +226,7 @@ def test_habits_must_be_probabilities(wrong: dict[str, float], rule: str) -> Non
 @named(
     "response, gold",
     {
-        "more-praise": ("the film was good and lovely and the plot was superb and brilliant .", 2.0),
-        "half-of-enough-praise": ("the film was good .", 1.5),
         "an-intensifier-adds-nothing": ("the film was very good .", 1.5),
-        "an-aspect-is-relevant": ("the acting was good and charming .", 2.0),
         "a-repeated-adjective-counts-twice": ("the film was good and good .", 2.0),
         "neutral-is-zero": ("the film was plain .", 1.0),
         "praise-and-blame-cancel": ("the film was good and bad .", 1.0),
@@ -330,24 +234,11 @@ def test_habits_must_be_probabilities(wrong: dict[str, float], rule: str) -> Non
         "clauses-add-up": ("the film was good and the plot was dull and weak .", 1.0 + (1 - 2) / 2),
         "another-topic-is-irrelevant": ("the book was good .", 0.5),
         "half-of-the-clauses": ("the film was good but the sauce was good .", 0.5 + 1.0),
-        "the-other-half": ("the sauce was good but the film was good .", 0.5 + 1.0),
         "more-blame-than-counts": ("the sauce was bad and dull and the room was weak and awful .", -1.0),
     },
 )
 def test_gold_by_hand(response: str, gold: float) -> None:
     assert gold_score(FILM, response) == gold
-
-
-def test_gold_depends_on_the_topic_not_on_the_wording_of_the_prompt() -> None:
-    response = "the melody was lovely and the film was charming ."
-    for prompt in all_prompts():
-        assert gold_score(prompt, response) == 1.0 + (0.5 if topic_of(prompt) in ("song", "film") else 0.0)
-
-
-def test_no_text_of_the_language_scores_above_the_maximum() -> None:
-    rng = random.Random(0)
-    scores = [gold_score(FILM, spell(shape, rng)) for shape in SHAPES for _ in range(50)]
-    assert -1.0 <= min(scores) and max(scores) <= GOLD_MAX == 2.0
 
 
 @named(

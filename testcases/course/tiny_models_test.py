@@ -2,17 +2,14 @@
 
 import math
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-import tiny_models
 from testcases.harness.suite.asserts import named
-from tiny_models.builders import build_causal_lm, build_gpt2, build_llama
+from tiny_models.builders import build_causal_lm
 from tiny_models.language import VOCABULARY, all_prompts, sample_prompts, sample_review
 from tiny_models.preferences import Preference, label_pair, make_preferences, preference_probability
 from tiny_models.tokenizer import MAX_LENGTH, build_tokenizer
@@ -28,10 +25,8 @@ BEST = "the film was good and lovely and the plot was superb and brilliant ."  #
     {
         "equal-gold-is-even": (GOOD, "the plot was superb .", 0.1, 0.02, 0.5),
         "sigmoid-of-log-3": (BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75),
-        "the-worse-first": (GOOD, BETTER, 0.5 / math.log(3), 0.0, 0.25),
         "errors-go-both-ways": (BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25),
         "a-small-temperature-does-not-overflow": (BEST, WORST, 1e-6, 0.0, 1.0),
-        "no-difference-makes-errors-rarer": (WORST, BEST, 1e-6, 0.03, 0.03),
         "always-an-error": (BEST, WORST, 1e-6, 1.0, 0.0),
     },
 )
@@ -40,23 +35,6 @@ def test_preference_probability_by_hand(
 ) -> None:
     got = preference_probability(FILM, first, second, temperature, flip)
     assert got == pytest.approx(probability, rel=0, abs=1e-12)
-
-
-def test_the_default_annotator_has_temperature_01_and_2_percent_slips() -> None:
-    sharp = 1.0 / (1.0 + math.exp(-0.5 / 0.1))
-    assert preference_probability(FILM, BETTER, GOOD) == pytest.approx(0.98 * sharp + 0.02 * (1.0 - sharp))
-
-
-def test_a_larger_gap_is_preferred_more_often_and_as_often_as_promised() -> None:
-    rng = random.Random(0)
-    rates = []
-    gaps = ("the film was usual .", GOOD, BETTER)  # against gold 1: gaps 0, 0.5, 1
-    for better in gaps:
-        other = "the acting was plain ."
-        wins = sum(label_pair(FILM, better, other, rng, 0.4, 0.03).chosen == better for _ in range(2000))
-        rates.append(wins / 2000)
-        assert rates[-1] == pytest.approx(preference_probability(FILM, better, other, 0.4, 0.03), abs=0.04)
-    assert rates == sorted(rates) and rates[0] < 0.55 and rates[-1] > 0.85
 
 
 @named("flip, chosen", {"right": (0.0, BEST), "wrong": (1.0, WORST)})
@@ -85,12 +63,6 @@ def test_a_dropped_pair_does_not_change_the_label_of_the_next() -> None:
     assert make_preferences(with_equal, random.Random(0)) == make_preferences(pairs, random.Random(0))
 
 
-def test_make_preferences_passes_the_annotator_on() -> None:
-    pairs = [(FILM, BEST, WORST)] * 50
-    assert {label.chosen for label in make_preferences(pairs, random.Random(0), flip=1.0)} == {WORST}
-    assert len({label.chosen for label in make_preferences(pairs, random.Random(0), temperature=100.0)}) == 2
-
-
 def test_the_same_seed_gives_the_same_labels_and_another_seed_others() -> None:
     pairs = [(FILM, GOOD, BETTER)] * 50
     once, again, other = (make_preferences(pairs, random.Random(seed)) for seed in (0, 0, 1))
@@ -101,11 +73,8 @@ def test_the_same_seed_gives_the_same_labels_and_another_seed_others() -> None:
     "wrong, rule",
     {
         "temperature-zero": ({"temperature": 0.0}, "finite temperature > 0, got 0.0"),
-        "temperature-negative": ({"temperature": -1.0}, "temperature"),
-        "temperature-infinite": ({"temperature": math.inf}, "temperature"),
         "temperature-nan": ({"temperature": math.nan}, "temperature"),
         "flip-above-one": ({"flip": 1.01}, r"flip to be a probability in \[0, 1\], got 1.01"),
-        "flip-negative": ({"flip": -0.01}, "flip"),
     },
 )
 def test_an_impossible_annotator_is_refused(wrong: dict[str, float], rule: str) -> None:
@@ -151,10 +120,6 @@ def test_special_tokens(tokenizer, pad_is_eos: bool) -> None:
     assert tokenizer.clean_up_tokenization_spaces is False
 
 
-def test_both_variants_give_every_word_the_same_id(tokenizer) -> None:
-    assert tokenizer.get_vocab() == build_tokenizer().get_vocab()
-
-
 def test_prompts_are_padded_on_the_left(tokenizer) -> None:
     batch = tokenizer(["review the film :", "tell me about the film :"], padding=True, return_tensors="pt")
     pad = tokenizer.pad_token_id
@@ -193,18 +158,6 @@ def test_the_shape_is_the_one_asked_for(architecture: str) -> None:
     assert not model.training
 
 
-def test_the_default_models_are_tiny_and_about_equal_in_size() -> None:
-    gpt2, llama = build_gpt2(64, **SETTINGS), build_llama(64, **SETTINGS)
-    assert (gpt2.config.model_type, llama.config.model_type) == ("gpt2", "llama")
-    assert gpt2.num_parameters() == pytest.approx(llama.num_parameters(), rel=0.1)
-    assert gpt2.num_parameters() < 150_000
-    for model in (gpt2, llama):
-        assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
-        config = model.config
-        got = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads)
-        assert (*got, config.max_position_embeddings) == (2, 64, 4, MAX_LENGTH)
-
-
 def test_the_seed_determines_every_weight(architecture: str) -> None:
     torch.manual_seed(1)
     once = build_causal_lm(architecture, 64, seed=7, **SETTINGS)
@@ -221,20 +174,6 @@ def test_building_leaves_the_global_random_state_alone(architecture: str) -> Non
     assert random.getstate() == python_before
 
 
-def test_building_does_not_seed_the_gpus(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(seed: int) -> None:
-        raise AssertionError("torch.manual_seed was called: it would change the random state of every GPU")
-
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", refuse)
-    build_causal_lm(architecture, 64, seed=7, **SETTINGS)
-
-
-def test_weights_are_real_numbers_even_where_another_device_is_the_default(architecture: str) -> None:
-    with torch.device("meta"):
-        model = build_causal_lm(architecture, 64, seed=7, **SETTINGS)
-    assert same_weights(model, build_causal_lm(architecture, 64, seed=7, **SETTINGS))
-
-
 def test_two_passes_agree_unless_dropout_is_asked_for(architecture: str) -> None:
     tokens = torch.arange(12).reshape(1, 12)
     for dropout, agree in ((0.0, True), (0.5, False)):
@@ -242,25 +181,6 @@ def test_two_passes_agree_unless_dropout_is_asked_for(architecture: str) -> None
         assert torch.equal(logits_of(model, input_ids=tokens), logits_of(model, input_ids=tokens))
         model.train()
         assert torch.equal(logits_of(model, input_ids=tokens), logits_of(model, input_ids=tokens)) == agree
-
-
-def test_gpt2_has_dropout_in_all_three_places() -> None:
-    config = build_gpt2(64, dropout=0.2, **SETTINGS).config
-    assert (config.embd_pdrop, config.resid_pdrop, config.attn_pdrop) == (0.2, 0.2, 0.2)
-
-
-def test_gpt2_has_a_table_of_positions_and_llama_has_none() -> None:
-    gpt2, llama = (dict(build(64, **SETTINGS).named_parameters()) for build in (build_gpt2, build_llama))
-    assert gpt2["transformer.wpe.weight"].shape == (MAX_LENGTH, 64)
-    embeddings = [name for name in llama if "embed" in name or "position" in name or "wpe" in name]
-    assert embeddings == ["model.embed_tokens.weight"]
-
-
-def test_only_gpt2_notices_that_all_positions_moved(architecture: str) -> None:
-    model = build_causal_lm(architecture, 64, **SETTINGS)
-    tokens, positions = torch.arange(3, 15).reshape(1, 12), torch.arange(12).reshape(1, 12)
-    here, there = (logits_of(model, input_ids=tokens, position_ids=positions + shift) for shift in (0, 9))
-    assert torch.allclose(here, there, rtol=0, atol=1e-5) == (architecture == "llama")
 
 
 def test_only_gpt2_suffers_from_left_padding_without_position_ids(architecture: str) -> None:
@@ -287,8 +207,6 @@ def test_a_saved_model_loads_with_the_same_weights(architecture: str, tmp_path: 
     {
         "width-not-divisible": ({"n_embd": 66}, "n_embd=66, n_head=4"),
         "odd-head": ({"n_embd": 60}, "rotary positions turn them in pairs"),
-        "no-heads": ({"n_head": 0}, "n_head=0"),
-        "eos-outside": ({"eos_token_id": 64}, r"eos_token_id in 0\.\.63, got 64"),
         "pad-outside": ({"pad_token_id": -1}, "pad_token_id"),
     },
 )
@@ -300,18 +218,3 @@ def test_an_impossible_model_is_refused(architecture: str, wrong: dict[str, int]
 def test_an_unknown_architecture_is_refused_with_the_choices() -> None:
     with pytest.raises(ValueError, match="gpt2, llama, got 'bert'"):
         build_causal_lm("bert", 64, **SETTINGS)
-
-
-@named(
-    "modules, absent",
-    {
-        "sentences-are-cheap": ("language gold preferences", "torch transformers tokenizers numpy"),
-        "the-world-knows-no-lesson": ("tokenizer builders", "tutorial solutions testcases"),
-    },
-)
-def test_imports_run_one_way(modules: str, absent: str) -> None:
-    imports = "; ".join(f"import tiny_models.{module}" for module in modules.split())
-    program = f"import sys; {imports}; print(*(set('{absent}'.split()) & set(sys.modules)))"
-    root = Path(tiny_models.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""

@@ -1,6 +1,5 @@
 """The commands themselves: what takes a core for long and is no test, and what all have in common."""
 
-import json
 import os
 import re
 import subprocess
@@ -47,15 +46,6 @@ def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
     assert ("test_agrees_with_the_reference" in of_all) == (kind == "advanced") and of_all
 
 
-@pytest.mark.slow
-def test_pytest_computes_in_one_thread_unless_told_otherwise() -> None:
-    code = "import conftest, torch; print(torch.get_num_threads())"
-    for given, threads in ({}, "1"), ({"OMP_NUM_THREADS": "2"}, "2"):
-        around = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | given
-        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=around, capture_output=True, text=True)
-        assert done.stdout.split() == [threads], done.stdout + done.stderr
-
-
 @pytest.mark.parametrize("command", ["ppo_by_hand configs", "testcases.harness.student.progress"])
 def test_a_reader_who_leaves_is_no_error(command: str) -> None:
     """As `head` does. Few lines are printed at the end of the process only, many before it."""
@@ -66,13 +56,3 @@ def test_a_reader_who_leaves_is_no_error(command: str) -> None:
     finally:
         os.close(writes)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_the_dev_container_file_has_known_keys_and_real_commands():
-    found = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
-    assert set(found) <= {"name", "image", "containerEnv", "postCreateCommand", "customizations"}
-    assert set(found["customizations"]["vscode"]) == {"extensions", "settings"}
-    target = found["postCreateCommand"].removeprefix("make ")
-    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-    (suite,) = found["customizations"]["vscode"]["settings"]["python.testing.pytestArgs"]
-    assert (ROOT / suite).is_dir()

@@ -37,27 +37,16 @@ def refused(call, sentence: str) -> None:
 
 SETTINGS = {
     "fraction-of-a-count": ({"batch_size": 2.5}, "expected batch_size to be int, got 2.5"),
-    "text": ({"learning_rate": "1e-5"}, "expected learning_rate to be float, got '1e-5'"),
     "text-for-yes-or-no": ({"whiten_rewards": "no"}, "expected whiten_rewards to be bool, got 'no'"),
     "true-for-a-number": ({"micro_batch_size": True}, "expected micro_batch_size to be int | None, got True"),
     "one-stop-token": ({"stop_token_ids": 1}, "expected stop_token_ids to be tuple[int, ...], got 1"),
-    "nothing-as-stop-token": ({"stop_token_ids": [None]}, "expected stop_token_ids to be tuple[int, ...], got [None]"),
     "no-stop-token": ({"stop_token_ids": ()}, "got none; no response could end"),
-    "stop-token-below-0": ({"stop_token_ids": (1, -1)}, "expected pad_token_id and stop_token_ids in [0, infinity)"),
     "no-pad-token": ({"pad_token_id": None}, "got None; a tokenizer without one can take its stop token for it"),
-    "seed": ({"seed": -1}, "expected seed in [0, "),
     "no-clip": ({"clip_epsilon": 0.0}, "expected clip_epsilon in (0.0, infinity), got 0.0"),
-    "no-responses": ({"batch_size": 0}, "expected batch_size in [1, infinity), got 0"),
-    "no-tokens": ({"max_new_tokens": 0}, "expected max_new_tokens in [1, infinity), got 0"),
     "more-minibatches-than-rows": ({"num_minibatches": 65}, "lower num_minibatches or raise batch_size"),
-    "nan-rate": ({"learning_rate": float("nan")}, "expected learning_rate in (0.0, infinity), got nan"),
     "temperature-0": ({"temperature": 0.0}, "expected temperature in (0.0, infinity), got 0.0"),
-    "gamma-above-1": ({"gamma": 1.5}, "expected gamma in [0.0, 1.0], got 1.5"),
     "unknown-estimator": ({"kl_estimator": "k4"}, "expected kl_estimator to be one of k1, k2, k3, got 'k4'"),
     "groups-that-do-not-divide": ({"samples_per_prompt": 5}, "batch_size counts the responses"),
-    "more-at-once-than-all": ({"micro_rollout_batch_size": 65}, "lower it, or leave it out to sample all at once"),
-    "threshold-that-skips-all": ({"ratio_threshold": 1.0}, "expected ratio_threshold in (1.0, infinity), got 1.0"),
-    "no-target": ({"kl_target": 0.0}, "expected kl_target in (0.0, infinity), got 0.0"),
 }
 
 
@@ -93,24 +82,11 @@ PARTS = {
         lambda t: {"model": PolicyAndValue(t.policy.base_model, ValueModel(t.policy.base_model))},
         "expected the policy to be a causal language model, got a GPT2Model; load one with AutoModelForCausalLM",
     ),
-    "policy-by-name": (
-        lambda t: {"model": PolicyAndValue("gpt2", ValueModel(t.policy.base_model))},
-        "expected the policy to be a causal language model, got 'gpt2'; load one with",
-    ),
-    "reference-of-a-classifier": (
-        lambda t: {"ref_model": GPT2ForSequenceClassification(t.policy.config)},
-        "expected the reference to be a causal language model, got a GPT2ForSequenceClassification",
-    ),
     "reward-model-of-a-classifier": (
         lambda t: {"reward_model": RewardModel(GPT2ForSequenceClassification(t.policy.config))},
         "got that of a GPT2ForSequenceClassification; a classifier is a reward model by itself",
     ),
     "weights-that-are-nan": (lambda t: {"model": spoiled(t.model)}, "expected weights that are finite numbers"),
-    "weights-that-are-not-there": (
-        lambda t: {"model": PolicyAndValue(t.policy.to("meta"), ValueModel(small_policy(words=11).base_model))},
-        "got NaN, infinity or none; load the model again",
-    ),
-    "schedule-of-nothing": (lambda t: {"schedule": lambda: 1.0}, "expected schedule to be a function with an arg"),
     "critic-of-a-classifier": (
         lambda t: {"model": PolicyAndValue(t.policy, ValueModel(GPT2ForSequenceClassification(t.policy.config)))},
         "a GPT2ForSequenceClassification; call ValueModel.from_classifier(model)",
@@ -129,7 +105,6 @@ PARTS = {
         "expected the critic to know the 12 tokens",
     ),
     "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "a PPOConfig of ppo_by_hand, got {'seed': 0}"),
-    "settings-as-a-class": (lambda t: {"config": PPOConfig}, "expected config to be a PPOConfig of ppo_by_hand, got"),
     "unknown-pad-token": (
         lambda t: {"config": replace(t.config, pad_token_id=12)},
         "expected pad_token_id to be one of the policy's 12 tokens, got 12",
@@ -138,19 +113,13 @@ PARTS = {
         lambda t: {"config": replace(t.config, stop_token_ids=(50256,))},
         "expected one of stop_token_ids among the policy's 12 tokens, got (50256,): no response could end",
     ),
-    "reward-by-name": (lambda t: {"reward_model": "a:b"}, "a function of (prompts, responses), got 'a:b'"),
     "no-reward": (lambda t: {"reward_model": None}, "a function of (prompts, responses), got None"),
     "reward-of-one-argument": (
         lambda t: {"reward_model": lambda texts: [0.0], "tokenizer": hub.tokenizer()},
         "expected a reward function of (prompts, responses), two lists of texts, got <lambda>(texts)",
     ),
     "texts-without-tokenizer": (lambda t: {"reward_model": no_words}, "pass tokenizer= to PPOTrainer"),
-    "tokenizer-by-name": (
-        lambda t: {"reward_model": no_words, "tokenizer": "gpt2"},
-        "expected a tokenizer with a reward function, got 'gpt2'; load it: AutoTokenizer.from_pretrained(name)",
-    ),
     "sampler-by-name": (lambda t: {"sampler": "vllm"}, "expected sampler to be a function, got 'vllm'"),
-    "schedule-by-name": (lambda t: {"schedule": "cosine"}, "expected schedule to be a function, got 'cosine'"),
     "optimizer-by-name": (lambda t: {"optimizer": "adamw"}, "expected optimizer to be a function that makes one"),
 }
 
@@ -161,16 +130,6 @@ def test_a_wrong_part_is_one_sentence(change, sentence):
     parts = {"model": plain.model, "reward_model": TokenSum(), "ref_model": plain.ref_model, "config": plain.config}
     for kind in (PPOTrainer, DistributedPPOTrainer):
         refused(lambda kind=kind: kind(**parts | change(plain)), sentence)
-
-
-class Table:
-    """As of pandas: rows have labels."""
-
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, name: object) -> list[int]:
-        return {"prompt": [5]}[name]
 
 
 class Stream:
@@ -187,27 +146,17 @@ def masked(ids, mask):
 PROMPT_LISTS = {
     "one-text": ("the cat", "got a str in the place of the list; put one prompt into a list"),
     "generator": ((row for row in PROMPTS), "got a generator in the place of the list"),
-    "one-row": ({"prompt": "a"}, "got a dict in the place of the list; put one prompt into a list"),
-    "data-set-in-parts": ({"train": PROMPTS}, "take a part of a data set (such as its 'train'), or make a list"),
-    "rows-by-name": (Table(), "got a Table in the place of the list"),
     "rows-of-a-stream": (Stream(), "got a Stream in the place of the list"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
-    "ids-that-are-none": ([{"input_ids": 5}] * 5, "got {'input_ids': 5} as prompt 0"),
     "mask-with-a-gap": ([masked([5, 0, 6], [1, 0, 1])] * 5, "got 0 between its tokens in prompt 0: [1, 0, 1]; leave"),
     "mask-of-another-length": ([masked([5, 6], [1])] * 5, "a 0 or 1 for each of the 2 input_ids, got [1] in prompt 0"),
-    "mask-of-rows": ([masked([5, 6], [[1, 1]])] * 5, "got [[1, 1]] in prompt 0"),
     "mask-of-other-numbers": ([masked([5, 6], [0, 2])] * 5, "got [0, 2] in prompt 0"),
-    "mask-that-is-none": ([masked([5, 6], None)] * 5, "got None in prompt 0"),
-    "mask-that-hides-all": ([masked([5, 6], [0, 0])] * 5, "expected a token in each prompt, got none in prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
     "empty-prompt": ([[5], [], [6], [7], [8]], "expected a token in each prompt, got none in prompt"),
     "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
-    "fractions": ([[5.5]], "got [5.5] as prompt 0"),
-    "bytes": ([b"the cat"], "got b'the cat' as prompt 0"),
     "yes-and-no": ([[True, False]], "got [True, False] as prompt 0"),
     "unknown-token": ([[5, 12]], "expected token ids in [0, 12), those of the policy, got 5 to 12 in the prompts"),
-    "token-below-0": ([[5, -1]], "got -1 to 5 in the prompts"),
     "longer-than-the-context": ([[5] * 2000], "shorten the prompts or lower max_new_tokens"),
 }
 
@@ -246,11 +195,7 @@ def test_processes_that_accelerate_does_not_join_are_refused(tmp_path, monkeypat
     assert not (tmp_path / "out").exists()
 
 
-SCORES = {
-    "numbers": ([1.0], "a list"),
-    "each-token": (torch.zeros(1, 2), "(1, 2)"),
-    "two-labels": (SimpleNamespace(logits=torch.zeros(1, 2)), "(1, 2)"),
-}
+SCORES = {"numbers": ([1.0], "a list"), "two-labels": (SimpleNamespace(logits=torch.zeros(1, 2)), "(1, 2)")}
 
 
 @named("answer, got", SCORES)
@@ -268,11 +213,7 @@ REWARDS = {
     "nothing": (None, "got NoneType"),
     "no-number": (["good", "bad"], "to return finite numbers, got str for response 0: 'good'"),
     "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
-    "nothing-left-of-the-responses": (lambda responses: responses.clear() or [], "for each of 2 responses, got 0"),
-    "no-order": ({0.0, 1.0}, "got set"),
     "arrays": ([torch.zeros(2)] * 2, "got Tensor for response 0"),
-    "too-large-for-a-float": ([10**400] * 2, "got int for response 0"),
-    "by-name": ({"a": 0.0, "b": 1.0}, "got dict"),
 }
 
 
@@ -287,17 +228,13 @@ def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
 
 FILES = {
     "no-file": (lambda path: read_prompts(path / "none.txt"), "expected PROMPTS to be a text or JSONL file"),
-    "json-file": (lambda path: read_prompts(path / "a.json"), "rename JSON lines to .jsonl"),
     "a-table": (lambda path: read_prompts(path / "a.csv"), "a.csv; rename JSON lines to .jsonl, one prompt a line to"),
     "no-lines": (lambda path: read_prompts(wrote(path, "a.txt", "\n\n")), "got none; write one a line"),
-    "no-text": (lambda path: read_prompts(wrote(path, "a.txt", b"\xff\xfe\x00")), "to be a text or JSONL file, got"),
     "no-adapter": (lambda path: load_policy(adapter(path), print), "call merge_and_unload and save it again"),
     "no-folder": (lambda path: load_policy(str(path / "nothing" / "here"), print), "expected POLICY to be a folder"),
     "no-module": (lambda path: load_reward("nothing:here", None, 0, print), "looked for in the working directory"),
-    "a-file": (lambda path: load_reward("a/b.py:f", None, 0, print), "got the file a/b.py:f; write a.b:f"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, print), "to be a function, got math:pi, a float"),
     "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "shorten it, or lower max_new_tokens"),
-    "never-saved": (lambda path: CheckpointFolder(path, every=0), "expected every in [1, infinity), got 0"),
     "checkpoints-in-a-file": (
         lambda path: small_trainer().train(PROMPTS, CheckpointFolder(wrote(path, "a.txt", "a"), every=1).save),
         "a.txt, got: FileExistsError",

@@ -124,10 +124,6 @@ class Reference:
         """What the reference with a change in it gives on one example of an exercise."""
         return self.changed(lesson, answer).run(examples(lesson, exercise)[index])
 
-    def answers_of(self, lesson: str, answer: NamedChange, exercise: str) -> list[Outcome]:
-        """The same, on all examples."""
-        return [self.answer_of(lesson, answer, exercise, i) for i in range(len(examples(lesson, exercise)))]
-
 
 @functools.cache
 def shared_reference() -> Reference:
