@@ -41,23 +41,6 @@ def test_the_bare_passes_step_both_models_and_leave_the_frozen_ones():
     assert moved == [True, True, False, False]
 
 
-def test_the_child_of_our_trainer_runs_two_updates(monkeypatch):
-    class TwoUpdates:
-        wait = staticmethod(lambda: None)
-        left = 2
-
-        def update_done(self):
-            self.left -= 1
-            if not self.left:
-                raise SystemExit(0)
-
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")  # so that what the child sets is taken back
-    monkeypatch.setattr(run_ours, "Relay", TwoUpdates)
-    monkeypatch.setattr(sys, "argv", ["run_ours", SMALL.to_json()])
-    with pytest.raises(SystemExit):
-        run_ours.main()
-
-
 SLEEPER = """
 from testcases.benchmarks.relay import Relay
 import time

@@ -1,15 +1,12 @@
 """Rebuild the small models that the course ships, so that lessons and notebooks need not train them first.
 
 python -m testcases.course.checkpoints
-
-With the argument `critic` it rebuilds only what is trained from the shipped SFT and reward model.
 """
 
 import copy
 import json
 import random
 import shutil
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -47,16 +44,13 @@ NO_VALUE_CLIP = 1e9
 DIGITS = 4
 
 
-def rebuild(stages: str = "all") -> None:
+def rebuild() -> None:
     """Train the models of preset `tiny` and write them with their manifest."""
     preset, tokenizer = find_preset("tiny"), build_tokenizer()
     torch.set_num_threads(1)
-    said = json.loads(MANIFEST.read_text()) if MANIFEST.is_file() else {}
-    if stages != "critic":
-        stage1 = train_sft_stage(preset, tokenizer, SEED)
-        stage2 = train_reward_stage(stage1.policy, preset, tokenizer, SEED)
-        _write({SFT: stage1.policy, REWARD_MODEL: stage2.reward_model})
-        said = {"sft_loss": round(stage1.losses[-1], 4), "reward_model_accuracy": round(stage2.accuracy, 4)}
+    stage1 = train_sft_stage(preset, tokenizer, SEED)
+    stage2 = train_reward_stage(stage1.policy, preset, tokenizer, SEED)
+    _write({SFT: stage1.policy, REWARD_MODEL: stage2.reward_model})
     trainer = train_critic(preset, tokenizer)
     critic = RewardModel(trainer.accelerator.unwrap_model(trainer.model).value_model.backbone)
     critic.head = trainer.accelerator.unwrap_model(trainer.model).value_model.head
@@ -69,8 +63,8 @@ def rebuild(stages: str = "all") -> None:
         "world": checkpoints.world_digest(),
         "torch": torch.__version__.split("+")[0],
         "transformers": transformers.__version__,
-        "sft_loss": said["sft_loss"],
-        "reward_model_accuracy": said["reward_model_accuracy"],
+        "sft_loss": round(stage1.losses[-1], 4),
+        "reward_model_accuracy": round(stage2.accuracy, 4),
         "critic_explained_variance": round(trainer.history[-1]["explained_variance"], 4),
         "files": checkpoints.digests(),
     }
@@ -134,4 +128,4 @@ def _write(models: dict[Any, Any]) -> None:
 
 
 if __name__ == "__main__":
-    rebuild(*sys.argv[1:])
+    rebuild()
