@@ -7,6 +7,7 @@ from matplotlib.patches import Rectangle
 from solutions.lesson08_rollout import sample_token
 
 from . import BLUE, GREEN, ORANGE, PINK
+from .shared import cache_panels
 from .style import INK, RULE, canvas
 
 PROMPT, RESPONSE = 8, 24
@@ -16,28 +17,12 @@ DRAWS = 200_000
 
 def key_value_cache() -> tuple[Figure, str]:
     figure, panels = canvas(2.9, 2, sharey=True)
-    positions = [range(PROMPT + step) for step in range(RESPONSE)]
-    newest = [range(PROMPT)] + [range(PROMPT + step - 1, PROMPT + step) for step in range(1, RESPONSE)]
-    for axes, processed, color, name in zip(
-        panels, (positions, newest), (ORANGE, BLUE), ("without a cache", "with the cache"), strict=True
-    ):
-        steps = [(step, columns) for step, columns in enumerate(processed)]
-        axes.barh(
-            [step for step, _ in steps],
-            [len(columns) for _, columns in steps],
-            left=[columns.start for _, columns in steps],
-            height=0.8,
-            color=color,
-        )
-        total = sum(map(len, processed))
-        axes.set(title=f"{name}: {total} positions", xlabel="position (dotted: end of the prompt)")
-        axes.set(xlim=(0, PROMPT + RESPONSE), ylim=(RESPONSE - 0.4, -0.6))
-        axes.axvline(PROMPT, color=INK, lw=1, ls=":")
-    panels[0].set(ylabel="decoding step")
+    uncached, cached = [PROMPT + step for step in range(RESPONSE)], [PROMPT] + [1] * (RESPONSE - 1)
+    cache_panels(panels, uncached, cached)
     alt = (
         f"Decoding steps against positions for P = {PROMPT} and T = {RESPONSE}. Without a cache each step processes "
-        f"all positions so far, {sum(map(len, positions))} in all. With the cache the first step processes the "
-        f"prompt and each later step one position, {sum(map(len, newest))} in all."
+        f"all positions so far, {sum(uncached)} in all. With the cache the first step processes the prompt and each "
+        f"later step one position, {sum(cached)} in all."
     )
     return figure, alt
 

@@ -1,6 +1,6 @@
 """What a lesson and its notebook draw alike; the look around it is each one's own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from matplotlib.axes import Axes
@@ -62,3 +62,18 @@ def clip_panel(axes: Axes, loss_of: Loss, dots: Tensor, advantage: float, clip_e
         beside = (9, -11) if advantage > 0 else (9, 3) if gradient else (-26, -17)
         axes.annotate(f"{said}: {gradient + 0.0:.1f}", (ratio, objective), beside, textcoords="offset points")
     axes.set(xlabel="ratio", xlim=(0.1, 2.3))
+
+
+def cache_panels(panels: Sequence[Axes], uncached: Sequence[int], cached: Sequence[int]) -> None:
+    """The token positions that each decoding step processes, as bars, without and with a cache."""
+    prompt = cached[0]
+    for axes, counts, color, name in zip(
+        panels, (uncached, cached), (ORANGE, BLUE), ("without a cache", "with the cache"), strict=True
+    ):
+        ends = range(prompt, prompt + len(counts))
+        lefts = [end - count for end, count in zip(ends, counts, strict=True)]
+        axes.barh(range(len(counts)), counts, left=lefts, height=0.8, color=color)
+        axes.axvline(prompt, color="#1f2328", lw=1, ls=":")
+        axes.set(title=f"{name}: {sum(counts)} positions", xlabel="position (dotted: end of the prompt)")
+        axes.set(xlim=(0, prompt + len(counts)), ylim=(len(counts) - 0.4, -0.6))
+    panels[0].set(ylabel="decoding step")

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from book.figures import BLUE, GREEN, ORANGE, SKY
+from book.figures.shared import cache_panels
 from tiny_models import checkpoints
 from tiny_models.language import all_prompts
 
@@ -112,19 +113,12 @@ def generate_without_cache(
 
 
 def cache(cached: list[int], uncached: list[int]) -> tuple[Figure, str]:
-    figure, (left, right) = pyplot.subplots(1, 2)
-    steps = range(1, len(cached) + 1)
-    for label, counts, style in (("without cache", uncached, "--"), ("with cache", cached, "-")):
-        left.plot(steps, counts, style, label=label)
-        right.plot(steps, torch.tensor(counts).cumsum(0), style, label=label)
-        right.annotate(f"{sum(counts)}", (steps[-1], sum(counts)), (0, 5), textcoords="offset points", ha="right")
-    left.set(xlabel="decoding step", ylabel="token positions processed", ylim=(0, None))
-    right.set(xlabel="decoding step", ylabel="token positions processed so far", ylim=(0, 1.1 * sum(uncached)))
-    left.legend()
+    figure, panels = pyplot.subplots(1, 2, sharey=True)
+    cache_panels(panels, uncached, cached)
     suptitle(figure, f"Token positions per row: a prompt of {cached[0]}, a response of {len(cached)}")
     return figure, (
-        "Left, token positions in each decoding step: without a cache a line that rises from 10 to 59; with it a "
-        "single 10, then ones. Right, their sums: a steep curve without a cache, and a line near the bottom with it."
+        "Decoding steps against positions. Left, without a cache, each step is a longer bar than the one before: a "
+        "triangle. Right, with it, one bar for the prompt and then a single position for each step: a diagonal."
     )
 
 
