@@ -41,8 +41,14 @@ def actor_critic(
     frozen: str = "none",
     scale: float = 1.0,
 ) -> Any:
-    """`method`: "forward", or "response_values". `frozen`: one of the two models. `scale`: what the policy multiplies
-    its head's logits by."""
+    """Two toys that answer in digits: after a 5 as the second token of a text the logits are (215, -215), the value is
+    215.5.
+
+    Args:
+        method: "forward", or "response_values".
+        frozen: one of the two models.
+        scale: what the policy multiplies its head's logits by.
+    """
     model = lesson.PolicyAndValue(DigitPolicy(), DigitCritic()).double().train(not evaluating)
     model.policy.scale = scale
     getattr(model, frozen, nn.Module()).requires_grad_(False)
@@ -60,7 +66,13 @@ def shared_actor_critic(
     scale: float = 1.0,
     **given: Tensor,
 ) -> Any:
-    """`given`: gain, value_head, word_head, word_bias instead of the toy's own. `scale`: as in `actor_critic`."""
+    """A toy that answers in digits, with two heads: after a 5 as the second token of a text the logits are (215, -215),
+    the value is 215.5.
+
+    Args:
+        scale: as in `actor_critic`.
+        given: gain, value_head, word_head, word_bias instead of the toy's own.
+    """
     model = lesson.SharedPolicyAndValue(DigitPolicy())
     model.policy.scale = scale
     model.value_head = digit_head()

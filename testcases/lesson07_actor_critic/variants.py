@@ -125,25 +125,12 @@ class RightReferenceMode(Right, of="reference_mode"):
             yield policy
     """)
     """a stack of what has to be put back, in the reverse order"""
-    layers_switched = instead("""
-        trained = policy.active_adapter
-        trainable = {parameter: parameter.requires_grad for parameter in policy.parameters()}
-        was_on = torch.is_grad_enabled()
-        torch.set_grad_enabled(False)
-        try:
-            if "reference" in policy.peft_config:
-                policy.set_adapter("reference")
-            else:
-                policy.base_model.disable_adapter_layers()
-            yield policy
-        finally:
-            torch.set_grad_enabled(was_on)
-            policy.base_model.enable_adapter_layers()
-            policy.set_adapter(trained)
-            for parameter, flag in trainable.items():
-                parameter.requires_grad_(flag)
-    """)
-    """without context managers: what was switched is switched back"""
+    layers_switched = edit(
+        "with policy.disable_adapter():\n                yield policy => "
+        "policy.base_model.disable_adapter_layers()\n            yield policy",
+        "finally:\n => finally:\n    policy.base_model.enable_adapter_layers()\n",
+    )
+    """without the context manager of peft: what was switched is switched back"""
 
 
 class PublishedValues(Published, of="ValueModel.forward"):

@@ -125,40 +125,19 @@ class RightEvaluateResponses(Right, of="evaluate_responses"):
         "        ).logits[:, prompt_length - 1 : -1]"
     )
     """the reference computes the logits of the prompt as well"""
-    evaluates_in_another_order = instead("""
-        mask, prompt_length = generation.mask, input_ids.shape[1]
-        sequences = torch.cat([input_ids, generation.responses], dim=1)
-        visible = torch.cat([attention_mask.bool(), mask], dim=1)
-        scores = _checked_scores(score(sequences, visible, prompt_length), len(sequences))
-        with evaluation_mode(model):
-            values = model.response_values(sequences, visible, prompt_length)
-        with evaluation_mode(model):
-            if reference is None:
-                with reference_mode(model.policy) as own:
-                    logits = response_logits(own, sequences, visible, prompt_length)
-            else:
-                logits = response_logits(reference, sequences, visible, prompt_length)
-        chosen = (logits / config.temperature).log_softmax(dim=-1).gather(2, generation.responses[..., None])[..., 0]
-        ref_log_probs = torch.where(mask, chosen, torch.zeros_like(chosen))
-        values = torch.where(mask, values.to(chosen.dtype), torch.zeros_like(chosen))
-        penalized = penalize_missing_stop(
-            scores, generation.responses, config.stop_token_ids, config.missing_stop_penalty
-        ).clamp(-config.clip_score, config.clip_score)
-        rewards = compute_rewards(
-            penalized,
-            generation.log_probs,
-            ref_log_probs,
-            mask,
-            kl_coef,
-            config.clip_score,
-            estimator=config.kl_estimator,
-        )
-        rewards = masked_whiten(rewards, mask, False) if config.whiten_rewards else rewards
-        found = compute_response_gae(rewards, values, mask, gamma=config.gamma, lam=config.lam)
-        evaluated = (generation.log_probs, ref_log_probs, values, scores, rewards, *found)
-        return Experience(sequences, visible, mask, *evaluated)
-    """)
-    """scores first, then values, then the reference; masked before use; clipped by hand"""
+    scores_first = edit(
+        "scores = _checked_scores(score(sequences, visible, prompt_length), len(sequences))\n => ",
+        "with evaluation_mode(model):\n => "
+        "scores = _checked_scores(score(sequences, visible, prompt_length), len(sequences))\n"
+        "with evaluation_mode(model):\n",
+        "gather_log_probs(ref_logits, generation.responses, config.temperature) => "
+        "(ref_logits / config.temperature).log_softmax(dim=-1)\n"
+        "ref_log_probs = ref_log_probs.gather(2, generation.responses[..., None])[..., 0]\n"
+        "ref_log_probs = torch.where(generation.mask, ref_log_probs, torch.zeros_like(ref_log_probs))",
+        "config.missing_stop_penalty), => config.missing_stop_penalty).clamp(-config.clip_score, config.clip_score),",
+        "ref_log_probs=ref_log_probs.masked_fill(~generation.mask, 0.0) => ref_log_probs=ref_log_probs",
+    )
+    """scores come before the models' passes; masked before use, clipped by hand"""
 
 
 class PublishedSampleToken(Published, of="sample_token"):

@@ -76,7 +76,7 @@ def steps_of(
     lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
 ) -> dict[str, Any]:
     """`optimizer_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; before
-    that, unreported, of as many rows with nothing to learn. "actor.0" is the actor's weight after the first.
+    that, unreported, of as many rows with nothing to learn.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
     those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its

@@ -4,25 +4,17 @@ from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 
 class RightGenerateResponses(Right, of="PPOTrainer.generate_responses"):
-    chunk_by_chunk = instead("""
-        config, parts = self.config, []
-        for rows, chunk in self._chunks(prompts):
-            input_ids, attention_mask = self._encode(chunk)
-            with self.accelerator.autocast():
-                answer = (self.sampler or generate)(
-                    self.policy,
-                    input_ids,
-                    attention_mask,
-                    max_new_tokens=config.max_new_tokens,
-                    stop_token_ids=config.stop_token_ids,
-                    pad_token_id=config.pad_token_id,
-                    temperature=config.temperature,
-                    generator=self.sampling,
-                )
-            parts.append(answer)
-        return parts[0] if len(parts) == 1 else merge_generations(parts, config.pad_token_id)
-    """)
-    """one loop, with every option by its name"""
+    every_option_by_its_name = edit(
+        "generate if self.sampler is None else self.sampler => self.sampler or generate",
+        "options = {**sampling_options(self.config) => "
+        "config = self.config\n"
+        "options = {\n"
+        '    "max_new_tokens": config.max_new_tokens,\n'
+        '    "stop_token_ids": config.stop_token_ids,\n'
+        '    "pad_token_id": config.pad_token_id,\n'
+        '    "temperature": config.temperature',
+    )
+    """the options are written out"""
     one_chunk_not_merged = edit(
         "    parts = =>     policy = self.accelerator.unwrap_model(self.model).policy\n    parts =",
         "sample(self.policy, => sample(policy,",
@@ -95,28 +87,16 @@ class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
         "            one.grad.mul_(min(1.0, self.config.max_grad_norm / max(grad_norm, 1e-12)))"
     )
     """scaled to exactly the norm; torch adds 1e-6"""
-    sums_divided_at_the_end = instead("""
-        tokens, parts, counts = 0, [], []
-        self.optimizer.zero_grad()
-        for microbatch in self._microbatches(minibatch):
-            counts.append(microbatch.mask.sum().item())
-            loss, statistics = self.compute_loss(microbatch)
-            self.accelerator.backward(loss * counts[-1])
-            parts.append(statistics)
-        total = sum(counts)
-        for parameter in self.model.parameters():
-            if parameter.grad is not None:
-                parameter.grad /= total
-        merged = {name: sum(n * part[name] for n, part in zip(counts, parts)) / total for name in parts[0]}
-        merged["ratio_max"] = max(part["ratio_max"] for part in parts)
-        merged |= {"grad_norm": 0.0, "skipped_share": 1.0}
-        if merged["ratio_mean"] <= self.config.ratio_threshold:
-            norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
-            self.optimizer.step()
-            merged |= {"grad_norm": norm.item(), "skipped_share": 0.0}
-        self.optimizer.zero_grad()
-        return merged
-    """)
+    sums_divided_at_the_end = edit(
+        "backward(loss * weights[-1]) => backward(loss * int(microbatch.mask.sum()))",
+        "merged = _weighted => "
+        "for parameter in self.model.parameters():\n"
+        "    if parameter.grad is not None:\n"
+        "        parameter.grad /= tokens\n"
+        "merged = _weighted",
+        "float(self.accelerator.clip_grad_norm_(self._parameters, self.config.max_grad_norm)) => "
+        "torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm).item()",
+    )
     """gradients of sums, divided by all tokens once"""
 
 
@@ -203,21 +183,16 @@ class RightLoadCheckpoint(Right, of="PPOTrainer.load_checkpoint"):
         'state["prompts_waiting"] => list(state["prompts_waiting"])',
     )
     """torch compares names and shapes; what is restored is a copy"""
-    shapes_checked_first = instead("""
-        own = self.accelerator.unwrap_model(self.model).state_dict()
-        saved = state["model"]
-        if own.keys() != saved.keys() or any(own[name].shape != saved[name].shape for name in own):
-            raise ValueError("expected a checkpoint of the same models, got weights of another shape")
-        with torch.no_grad():
-            for name, weight in own.items():
-                weight.copy_(saved[name])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.kl_controller.value, self.prompt_queue.waiting = state["kl_coef"], state["prompts_waiting"]
-        self.updates_done, self.history = state["updates_done"], state["history"]
-        generators = self._generators()
-        for name in state["generators"].keys() & generators.keys():
-            generators[name].set_state(state["generators"][name])
-    """)
+    shapes_checked_first = edit(
+        'self.accelerator.unwrap_model(self.model).load_state_dict(state["model"], strict=False)\n => '
+        "own = self.accelerator.unwrap_model(self.model).state_dict()\n"
+        'saved = state["model"]\n'
+        "if own.keys() != saved.keys() or any(own[name].shape != saved[name].shape for name in own):\n"
+        '    raise ValueError("expected a checkpoint of the same models, got weights of another shape")\n'
+        "with torch.no_grad():\n"
+        "    for name, weight in own.items():\n"
+        "        weight.copy_(saved[name])\n"
+    )
     """names and shapes are compared before anything is copied"""
 
 
