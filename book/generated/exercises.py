@@ -11,8 +11,9 @@ from .texts import TOP, sections, table_rows, title_of
 PLAYGROUNDS = ROOT / "book" / "playgrounds"
 INTRODUCTION = """# Exercises
 
-Every exercise of the course. Points are tests passed; minutes are for people who use PyTorch every day / for whom this
-is new. The first link leads to the explanation, the second to shapes and errors (and to the solution, folded).
+Here's every exercise of the course. You earn its points by passing its tests. The first number of minutes is for people
+who use PyTorch every day, and the second for people to whom it's new. The first link leads to the explanation, and the
+second to the reference, which has shapes, errors and the solution in a fold.
 """
 
 

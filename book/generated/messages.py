@@ -23,10 +23,10 @@ ONE_OF = {
 CACHE = ROOT / "runs" / "book-cache"
 INTRODUCTION = """# Failure messages
 
-What `pytest` says when an exercise is wrong: what was called, what was expected, what came, the likely cause, where to
-read. One wrong answer to each exercise of the lessons that need PyTorch alone, and to one exercise of every other
-lesson; these messages were made by the suites when this book was built. An exercise that has not been touched is "not
-started", and never fails.
+If an exercise is wrong, `pytest` tells you what it called, what it expected, what came, the likely cause, and where to
+read. On this page you see that for one wrong answer to each exercise of the lessons that need only PyTorch, and for one
+exercise of every other lesson. The suites made these messages when this book was built. If you haven't touched an
+exercise, it's "not started", and it never fails.
 """
 
 

@@ -14,8 +14,9 @@ ELSEWHERE = "The rest of this list is in [more.md](more.md#what-people-get-wrong
 PROJECTS = Path(__file__).with_name("projects.toml")
 INTRODUCTION = f"""# {TITLE}
 
-From all lessons, on one page: search it for the symptom that you have. A name with a number is an issue or a pull
-request of a real project in which this was found; the [last section](#by-project) lists them all by project.
+Here are the mistakes of all lessons on one page, so that you can search it for the symptom that you have. A name with a
+number is an issue or a pull request of a real project in which somebody found this mistake. The [last
+section](#by-project) lists all of them by project.
 """
 
 
