@@ -143,8 +143,7 @@ def test_train_sft_clips_the_gradients(gain):
 @pytest.mark.parametrize("train_mode", [False, True])
 def test_train_sft_trains_in_train_mode_and_leaves_it(train_mode):
     answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=2, train_mode=train_mode)
-    assert answer["in_train_mode"], "train mode, dropout on, while it learns"
-    assert answer["left_in_train_mode"] is False, "eval mode afterwards"
+    assert_equal(answer, in_train_mode=YES, left_in_train_mode=NO)
 
 
 # Gold of the script (relevance + sentiment): 1 + 2/2 = 2; the wrong topic, one bad word: 0 - 1/2; half of it on the
@@ -198,8 +197,7 @@ def test_evaluate_policy_takes_each_of_the_stop_tokens(stop):
 def test_evaluate_policy_returns_the_texts_in_the_order_of_the_prompts():
     prompts = tuple(LONG)[::-1]
     answer = JUDGED(prompts=prompts, script=LONG, max_new_tokens=12)
-    wanted = " | ".join(LONG[prompt].removesuffix(" <eos>") for prompt in prompts)
-    assert answer["responses"] == wanted, f"the texts without special tokens: {wanted}"
+    assert_equal(answer, responses=" | ".join(LONG[prompt].removesuffix(" <eos>") for prompt in prompts))
 
 
 def test_evaluate_policy_reads_the_reference_at_the_temperature():
@@ -227,11 +225,11 @@ def test_evaluate_policy_reads_the_reference_without_dropout(trains):
     script = {"review the film :": "the film was bad . <eos>"}
     answer = JUDGED(prompts=tuple(script), script=script, reference=reference, in_train_mode=trains)
     assert_equal(answer, kl=5 * math.log(len(WORDS)) + LN2)
-    assert answer["left_in_another_mode"] == [], "each part of both models in the mode it came in"
+    assert_equal(answer, left_in_another_mode=[])
     # A policy with dropout as well.
     answer = JUDGED(prompts=tuple(script), policy=reference, reference=reference, in_train_mode=trains)
     assert_equal(answer, kl=0.0, atol=1e-9)
-    assert answer["left_in_another_mode"] == [], "each part of both models in the mode it came in"
+    assert_equal(answer, left_in_another_mode=[])
 
 
 PROMPTS = ("review the film :", "a friend asks : how was the book ?", "review the song :")
@@ -248,8 +246,7 @@ def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
     )
     assert (answer["policy"] - STAGES["sft"]).abs().max() > 0.01, "a policy that has moved from the SFT model"
     assert torch.equal(answer["policy"], answer["policy_of_the_trainer"]), "the policy of the trainer"
-    assert answer["sft_left_in_another_mode"] == [], "the SFT model in the mode it was in"
-    assert not answer["seeds_the_global_generator"], "no torch.manual_seed"
+    assert_equal(answer, sft_left_in_another_mode=[], seeds_the_global_generator=NO)
 
 
 @pytest.mark.points(2)
@@ -269,7 +266,7 @@ def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
 def test_train_policy_goes_on_from_a_checkpoint():
     # The first run was stopped after update 1 of 2: the second does update 2, and ends where one run would have ended.
     answer = TUNED(**STAGES, prompts=PROMPTS, resume_after=1, **RUN)
-    assert answer["on_update"] == [2], "on_update after update 2 alone"
+    assert_equal(answer, on_update=[2])
     assert_equals_reference(answer, rtol=1e-5, atol=1e-5)
 
 
@@ -293,5 +290,4 @@ def test_train_policy_trains_the_critic_and_not_the_reward_model():
 
 def test_train_policy_runs_to_the_end_and_calls_on_update():
     answer = TUNED(**STAGES, prompts=PROMPTS, **{**RUN, "num_updates": 3})
-    assert_equal(answer, updates_done=3)
-    assert answer["on_update"] == [1, 2, 3], "on_update after each of the three updates"
+    assert_equal(answer, updates_done=3, on_update=[1, 2, 3])

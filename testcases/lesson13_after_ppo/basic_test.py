@@ -30,24 +30,17 @@ def logs(*rows):
 
 
 # mean 2, distances from it -1, -1, -1, 3, standard deviation sqrt((1 + 1 + 1 + 9) / 3) = 2
+FOUR, IN_DEVIATIONS = [1.0, 1.0, 1.0, 5.0], [-0.5, -0.5, -0.5, 1.5]
+
+
 @named(
     "scores, epsilon, divide_by_std, advantages",
     {
-        "in-standard-deviations-of-the-group": ([[1.0, 1.0, 1.0, 5.0]], 0.0, True, [[-0.5, -0.5, -0.5, 1.5]]),
-        "epsilon-is-added-to-the-standard-deviation": (
-            [[1.0, 1.0, 1.0, 5.0]],
-            2.0,
-            True,
-            [[-0.25, -0.25, -0.25, 0.75]],
-        ),
-        "dr-grpo-does-not-divide": ([[1.0, 1.0, 1.0, 5.0]], 2.0, False, [[-1.0, -1.0, -1.0, 3.0]]),
+        "in-standard-deviations-of-the-group": ([FOUR], 0.0, True, [IN_DEVIATIONS]),
+        "epsilon-is-added-to-the-standard-deviation": ([FOUR], 2.0, True, [[-0.25, -0.25, -0.25, 0.75]]),
+        "dr-grpo-does-not-divide": ([FOUR], 2.0, False, [[-1.0, -1.0, -1.0, 3.0]]),
         # The second group: mean 25, distances -15, 5, 5, 5, standard deviation 10
-        "each-group-has-its-own-mean-and-scale": (
-            [[1.0, 1.0, 1.0, 5.0], [10.0, 30.0, 30.0, 30.0]],
-            0.0,
-            True,
-            [[-0.5, -0.5, -0.5, 1.5], [-1.5, 0.5, 0.5, 0.5]],
-        ),
+        "each-its-own": ([FOUR, [10.0, 30.0, 30.0, 30.0]], 0.0, True, [IN_DEVIATIONS, [-1.5, 0.5, 0.5, 0.5]]),
         "of-two-half-of-the-difference": ([[1.0, 3.0]], 0.0, False, [[-1.0, 1.0]]),
         "as-many-groups-as-responses": ([[1.0, 3.0], [7.0, 5.0]], 0.0, False, [[-1.0, 1.0], [1.0, -1.0]]),
         "equal-scores-give-0": ([[2.0, 2.0, 2.0]], 0.5, True, [[0.0, 0.0, 0.0]]),
@@ -201,32 +194,30 @@ def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
 
 # -log sigmoid(log 3) = log(4/3), and there the sigmoid is 3/4: the slope is -beta / 4
 @named(
-    "chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope",
+    "chosen, rejected, beta, loss, slope",
     {
-        "where-nothing-has-moved-it-is-log-2": ([-3.0], [-5.0], [-3.0], [-5.0], 0.5, LOG_2, [-0.25]),
-        "the-chosen-one-has-gained": ([-3.0 + 2 * LOG_3], [-5.0], [-3.0], [-5.0], 0.5, math.log(4 / 3), [-0.125]),
-        "the-rejected-one-has-lost": ([-3.0], [-5.0 - 2 * LOG_3], [-3.0], [-5.0], 0.5, math.log(4 / 3), [-0.125]),
-        "the-rejected-one-has-gained": ([-3.0], [-5.0 + 2 * LOG_3], [-3.0], [-5.0], 0.5, math.log(4), [-0.375]),
-        "both-by-as-much": ([-2.0], [-4.0], [-3.0], [-5.0], 0.5, LOG_2, [-0.25]),
-        "beta-is-the-scale": ([-3.0 + LOG_3], [-5.0], [-3.0], [-5.0], 1.0, math.log(4 / 3), [-0.25]),
-        "the-mean-over-the-pairs": (
-            [-3.0, -3.0 + 2 * LOG_3],
-            [-5.0, -5.0],
-            [-3.0, -3.0],
-            [-5.0, -5.0],
-            0.5,
-            (LOG_2 + math.log(4 / 3)) / 2,
-            [-0.125, -0.0625],
-        ),
+        "where-nothing-has-moved-it-is-log-2": (-3.0, -5.0, 0.5, LOG_2, -0.25),
+        "the-chosen-one-has-gained": (-3.0 + 2 * LOG_3, -5.0, 0.5, math.log(4 / 3), -0.125),
+        "the-rejected-one-has-lost": (-3.0, -5.0 - 2 * LOG_3, 0.5, math.log(4 / 3), -0.125),
+        "the-rejected-one-has-gained": (-3.0, -5.0 + 2 * LOG_3, 0.5, math.log(4), -0.375),
+        "both-by-as-much": (-2.0, -4.0, 0.5, LOG_2, -0.25),
+        "beta-is-the-scale": (-3.0 + LOG_3, -5.0, 1.0, math.log(4 / 3), -0.25),
     },
 )
-@pytest.mark.points(4)
-def test_dpo_loss_by_hand(chosen, rejected, ref_chosen, ref_rejected, beta, loss, slope):
-    answer, grads = value_and_gradients(
-        dpo_loss, chosen, rejected, ref_chosen, ref_rejected, beta, wrt=("chosen", "rejected")
-    )
+@pytest.mark.points(3)
+def test_dpo_loss_by_hand(chosen, rejected, beta, loss, slope):
+    # The reference has -3 for the chosen response, -5 for the rejected one.
+    given = [chosen], [rejected], [-3.0], [-5.0], beta
+    answer, grads = value_and_gradients(dpo_loss, *given, wrt=("chosen", "rejected"))
     assert_equal(answer, loss)
-    assert_equal(grads, chosen=slope, rejected=[-one for one in slope])
+    assert_equal(grads, chosen=[slope], rejected=[-slope])
+
+
+def test_dpo_loss_is_the_mean_over_the_pairs():
+    given = [-3.0, -3.0 + 2 * LOG_3], [-5.0, -5.0], [-3.0, -3.0], [-5.0, -5.0], 0.5
+    answer, grads = value_and_gradients(dpo_loss, *given, wrt="chosen")
+    assert_equal(answer, (LOG_2 + math.log(4 / 3)) / 2)
+    assert_equal(grads, chosen=[-0.125, -0.0625])
 
 
 # Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
