@@ -139,7 +139,7 @@ class _Plugin:
         reference = self.subject == "solutions"
         terms = executor.Terms(unstoppable=self._end_process)
         subject = executor.solutions() if reference else executor.student(_folder(self.subject), terms)
-        return Engine(subject, impatient=not reference, pays_once=not reference)
+        return Engine(subject, pays_once=not reference)
 
     def _end_process(self, call: Any, where: str) -> None:
         """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""

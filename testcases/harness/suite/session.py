@@ -47,12 +47,11 @@ class Engine:
     believes: bool = True
     """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
     run it could report anything, so such reports neither cost nor earn points."""
-    impatient: bool = False
-    """An exercise that is asked nothing more is not called by other exercises either; the subject is an InProcess."""
     thorough: bool = True
     """Whether agreement with the reference asks the questions of `families`, too."""
     pays_once: bool = False
-    """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
+    """Whether an exercise keeps its points that is right with the solution's version of what it calls; and where that
+    never ends, others do not call it either."""
     of_the_formula: bool = False
     """Whether this test is of the basic suite, where numbers are compared as float32."""
     is_heard: bool = True
@@ -191,7 +190,8 @@ class Engine:
         """Of a call that did not end. The fault may be in the innermost exercise that it calls."""
         assert outcome.error is not None
         key = call.lesson, call.exercise
-        if self.impatient:
+        own = self.subject if self.pays_once and isinstance(self.subject, InProcess) else None
+        if own:
             known = {name.rpartition(".")[2]: name for name in read_lesson(call.lesson).exercises}
             inner = [known[frame.function] for frame in outcome.error.frames if frame.function in known][-1:]
             for called in inner if inner != [call.exercise] else ():
@@ -201,8 +201,8 @@ class Engine:
         self._late[key] += 1
         if self._late[key] >= MOST_LATE:
             self._endless[key] = outcome
-            if self.impatient and isinstance(self.subject, InProcess):
-                self.subject.put_aside(*key)
+            if own:
+                own.put_aside(*key)
         return outcome
 
     def _never_ends(self, lesson: str, exercise: str, seconds: float) -> bool:
