@@ -147,7 +147,7 @@ def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: P
     (status, first), (_, another) = own_runs(course, (SUITE, *MINE), (SUITE, *POSITION_IDS))
     assert status == 1 and "expected [[-0.693147, -0.510826]]" in first and "waiting" not in first
     assert "Likely cause: the logits aren't shifted" in first and "response_log_probs (failed earlier)" in another
-    told = r"\d of these passes don.t count yet, because a stub would pass them too\. They count once all tests of resp"
+    told = r"Not counted yet: \d of these passes, because a stub would pass too\. That changes once all tests of resp"
     assert re.search(told, first), first
 
 

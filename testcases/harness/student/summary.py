@@ -178,12 +178,9 @@ class Run:
                 taken[exercise] = sum(len(self.results[node]) for node in why)
         if not taken:
             return []
-        number, names = sum(taken.values()), " and ".join(filter(None, [", ".join([*taken][:-1]), [*taken][-1]]))
-        if number == 1:
-            first, then = "1 of these passes doesn't count yet, because a stub would pass it too.", "It counts"
-        else:
-            first, then = f"{number} of these passes don't count yet, because a stub would pass them too.", "They count"
-        return [f"{first} {then} once all tests of {names} pass."]
+        number = sum(taken.values())
+        why = "because a stub would pass too. That changes once all tests of"
+        return [f"Not counted yet: {number} of these passes, {why} {', '.join(taken)} pass."]
 
 
 def _place(report: Any) -> tuple[Any, ...]:
