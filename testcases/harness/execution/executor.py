@@ -5,7 +5,6 @@ from __future__ import annotations
 import bdb
 import functools
 import importlib
-import re
 import signal
 import sys
 import threading
@@ -38,7 +37,6 @@ from .messages import (
 from .modules import TOP, Missing, ModuleSet
 from .watching import GlobalState, changed_since, is_tests_own, is_traced, leaves_debugger, marks_of, quiet, watched
 
-STUB = re.compile(r"^lesson(\d\d): ([\w.]+)$")
 PATIENCE = 10
 """What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
 MAX_INTERRUPTS = 10
@@ -351,13 +349,13 @@ def _frames(stack: traceback.StackSummary, modules: ModuleSet) -> list[Frame]:
     return frames
 
 
-def stub_of(outcome: Outcome) -> tuple[int, str] | None:
-    """Lesson number and exercise of the stub whose error this is."""
+def stub_of(outcome: Outcome, lesson: str) -> str:
+    """The exercise of a lesson that is still a stub, and whose error this is; empty where it is not that."""
     error = outcome.error
     if error is None or error.type_name != "NotImplementedError":
-        return None
-    match = STUB.match(error.message)
-    return (int(match[1]), match[2]) if match else None
+        return ""
+    short, _, name = error.message.partition(": ")
+    return name if short == read_lesson(lesson).short and name in read_lesson(lesson).exercises else ""
 
 
 def _message_of(error: BaseException) -> str:

@@ -75,10 +75,10 @@ class Waiting(Exception):
     """The test counts once another exercise is written, or ends.
 
     Args:
-        waits_for: number of the lesson and exercise, where that one is a stub.
+        waits_for: that exercise, where it is a stub.
     """
 
-    def __init__(self, lesson: str, exercise: str, why: str, waits_for: tuple[int, str] | None = None) -> None:
+    def __init__(self, lesson: str, exercise: str, why: str, waits_for: str = "") -> None:
         super().__init__(f"{lesson}: {exercise} {why}")
         self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
 

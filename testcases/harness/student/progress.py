@@ -62,8 +62,8 @@ class Result:
     status: str
     share: float = 0.0
     """Of its points, where it is earned partly."""
-    waits_for: tuple[int, str] | None = None
-    """Number of the lesson and exercise of the stub, where it waits for one."""
+    waits_for: str = ""
+    """The stub of its lesson for which it waits."""
     remedies: tuple[str, ...] = ()
     """What to do about the causes that a failure names: `make hint` says it."""
 
@@ -138,8 +138,7 @@ def forget(lesson: str) -> None:
 
 def result_of(told: Mapping[str, Any]) -> Result:
     """A result from plain values, of which some may have become lists on their way."""
-    number, stub = told["waits_for"] or (0, "")
-    return Result(told["status"], told["share"], (number, stub) if stub else None, tuple(told["remedies"]))
+    return Result(told["status"], told["share"], str(told["waits_for"]), tuple(told["remedies"]))
 
 
 def merged(state: State, collected: Iterable[Entry], results: Results, whole: bool) -> dict[str, Test]:
@@ -222,10 +221,8 @@ def next_step(lessons: Iterable[str], state: State) -> str:
     for lesson in lessons:
         found = {name: exercise_status(lesson, name, state) for name in left(lesson, state)}
         for name, status in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
-            if status == "waiting" and (waits := _waits_for(lesson, name, state)):
-                number, waited = waits
-                waiting = f"{name} of lesson {read_lesson(lesson).number} waits for it."
-                return f"{_step(read_lesson(str(number)).name, waited)} {waiting}"
+            if status == "waiting" and (waited := _waits_for(lesson, name, state)):
+                return f"{_step(lesson, waited)} {name} waits for it."
             name = _at_fault(lesson, name, state) if status == "failed" else name
             then = AGAIN if status == "failed earlier" else f"Read tutorial/{lesson}/README.md first."
             return f"{_step(lesson, name)} {then}"
@@ -244,13 +241,10 @@ def _at_fault(lesson: str, exercise: str, state: State) -> str:
     return next((name for name in failed if name != exercise), exercise)
 
 
-def _waits_for(lesson: str, exercise: str, state: State) -> tuple[int, str] | None:
-    """Number and exercise of the stub that an exercise waits for, while that one is not done."""
+def _waits_for(lesson: str, exercise: str, state: State) -> str:
+    """The stub that an exercise waits for, while that one is not done."""
     stubs = {one.waits_for for test in tests_of(state, lesson, exercise) for one in test.cases.values()}
-    missing = [
-        (number, stub) for number, stub in filter(None, stubs) if stub in left(read_lesson(str(number)).name, state)
-    ]
-    return min(missing, default=None)
+    return min(stubs & {*left(lesson, state)}, default="")
 
 
 def finished(lessons: Iterable[str], before: State, after: State) -> list[str]:
@@ -309,7 +303,7 @@ def main() -> None:
     for lesson in [*course, *electives()]:
         for name in as_in_the_text(lesson):
             if stub := _waits_for(lesson, name, state):
-                print(f"{lesson}: {name} waits. {once_written(stub[1])}")
+                print(f"{lesson}: {name} waits. {once_written(stub)}")
     print("\n" + (next_step(course, state) or "All lessons are done."))
     if offer := the_end(course, state):
         print(offer)

@@ -45,10 +45,10 @@ class Verdicts:
         """The failure or skip that pytest reports, without the frames of the harness."""
         waits = self._said_before(item, entry, error)
         status = {Kept: "kept", NotStarted: "not started", Waiting: "waiting"}.get(type(error), "")
-        common = {"share": 0.0, "waits_for": None, "remedies": ()}
+        common = {"share": 0.0, "waits_for": "", "remedies": ()}
         if waits or status:
             said = waits or str(error)
-            more = {"status": status or "waiting", "said": said, "waits_for": getattr(error, "waits_for", None)}
+            more = {"status": status or "waiting", "said": said, "waits_for": getattr(error, "waits_for", "")}
             verdict: BaseException = pytest.skip.Exception(said)
         else:
             more = {

@@ -99,8 +99,7 @@ class Engine:
         """
         if self.lent:
             lesson, exercise, stub = min(self.lent)
-            number = read_lesson(lesson).number
-            raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}", (number, stub))
+            raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}", stub)
 
     def examples(self, lesson: str, exercise: str) -> tuple[Call, ...]:
         """The examples of an exercise, drawn from this engine's seed."""
@@ -132,7 +131,7 @@ class Engine:
             NotStarted: it is.
         """
         first = self._first_answer(lesson, exercise)
-        if first and is_own_stub(first, lesson, exercise):
+        if first and stub_of(first, lesson) == exercise:
             raise NotStarted(lesson, exercise)
 
     def ask(self, call: Call) -> Outcome:
@@ -146,13 +145,13 @@ class Engine:
             outcome = self._endless.get((call.lesson, call.exercise)) or self._run(call)
         if outcome.error is None:
             self.answered.append(call)
-        if is_own_stub(outcome, call.lesson, call.exercise):
-            raise NotStarted(call.lesson, call.exercise)
-        if stub := stub_of(outcome):
-            number, name = stub
-            if (call.lesson, name) in self._endless:
-                raise Waiting(call.lesson, call.exercise, f"waits for {name}, of which {MOST_LATE} calls did not end")
-            why = f"needs {name} of lesson {number}, which is still a stub. {once_written(name)}"
+        stub = stub_of(outcome, call.lesson)
+        if stub == call.exercise:
+            raise NotStarted(call.lesson, stub)
+        if (call.lesson, stub) in self._endless:
+            raise Waiting(call.lesson, call.exercise, f"waits for {stub}, of which {MOST_LATE} calls did not end")
+        if stub:
+            why = f"needs {stub}, which is still a stub. {once_written(stub)}"
             raise Waiting(call.lesson, call.exercise, why, stub)
         self.lent.update((call.lesson, call.exercise, name) for name in outcome.lent)
         return outcome
@@ -175,15 +174,15 @@ class Engine:
 
         The grader's workers are lent nothing, since a student's code could read it there. Such a test waits unasked.
         """
-        lesson, (number, name) = read_lesson(call.lesson), stub_of(outcome) or (0, "")
-        is_other = number == lesson.number and name in lesson.exercises and name != call.exercise
-        asked = examples(lesson.name, name)[:1] if is_other and (lesson.name, name) not in self._endless else ()
+        lesson, name = call.lesson, stub_of(outcome, call.lesson)
+        is_other = name not in ("", call.exercise) and (lesson, name) not in self._endless
+        asked = examples(lesson, name)[:1] if is_other else ()
         if not asked or not isinstance(self.subject, InProcess):
             return False
-        if not is_own_stub(self.subject.run(asked[0]), lesson.name, name):
+        if stub_of(self.subject.run(asked[0]), lesson) != name:
             return False
-        self._first_answer(lesson.name, name)  # It is kept, so that the stub itself stays not started.
-        self.subject.lend(lesson.name, name)
+        self._first_answer(lesson, name)  # It is kept, so that the stub itself stays not started.
+        self.subject.lend(lesson, name)
         return True
 
     def _late_answer(self, call: Call, outcome: Outcome) -> Outcome:
@@ -228,7 +227,3 @@ def current() -> Engine:
 
 def is_timeout(outcome: Outcome) -> bool:
     return outcome.error is not None and outcome.error.kind == "timeout"
-
-
-def is_own_stub(outcome: Outcome, lesson: str, exercise: str) -> bool:
-    return stub_of(outcome) == (read_lesson(lesson).number, exercise)
