@@ -35,7 +35,7 @@ from .messages import (
     to_plain,
 )
 from .modules import TOP, Missing, ModuleSet
-from .watching import GlobalState, changed_since, is_tests_own, is_traced, leaves_debugger, marks_of, quiet, watched
+from .watching import GlobalState, is_tests_own, is_traced, leaves_debugger, quiet
 
 PATIENCE = 10
 """What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
@@ -205,7 +205,7 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
     arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
     # The reference changes none of its arguments: what it does to them is watched in a scenario only.
     seen = arguments if modules.own or call.scenario else {}
-    before, marks = copy_plain(seen, lambda tensor: tensor.detach().clone()), marks_of(seen)
+    before = copy_plain(seen, lambda tensor: tensor.detach().clone())
     state, attempt = GlobalState(), _Attempt(modules, call, terms)
     with quiet():
         try:
@@ -222,14 +222,8 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
             kept = error if is_tests_own() else None  # It keeps all that its frames refer to.
             answered = Outcome(error=_describe(error, attempt.phase, modules), exception=kept)
     left_behind = state.restore()
-    touched = changed_since(marks, marks_of(seen))
-    changed = tuple(name for name in seen if name in touched or not identical(before[name], arguments[name]))
-    return replace(
-        answered,
-        changed=changed,
-        left_behind=(*left_behind, *sorted(touched - set(changed)), *sorted(attempt.touched)),
-        used_global_random=state.used_random,
-    )
+    changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
+    return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
 
 
 def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
@@ -250,8 +244,6 @@ class _Attempt:
         # What the course itself loads, here before the call, does not count as a student's time.
         self.scenario = call.scenario and scenario_of(call)
         self.lines = [terms.line or behind_of(call).answer] if call.behind else []
-        self.touched: set[str] = set()
-        """What was changed of the live objects that a scenario handed over."""
 
     def load(self) -> Any:
         """What stands for the exercise; its file, with what that imports, is slow at its first call only."""
@@ -262,9 +254,7 @@ class _Attempt:
         self.phase = "raised"
         with _deadline(self.modules, self.call, self.call.seconds, self.terms):
             if self.scenario:
-                lesson = self.modules.lesson(self.call.lesson)
-                with watched(lesson, self.call.exercise, self.touched):
-                    answer = self.scenario(lesson, *self.lines, **arguments)
+                answer = self.scenario(self.modules.lesson(self.call.lesson), *self.lines, **arguments)
             elif callable(function):
                 named = list(arguments)[self.call.positional :]
                 positional = [*arguments.values()][: self.call.positional]

@@ -1,5 +1,4 @@
-"""What a call does beside its answer: what it prints, where it stops, and what it leaves behind, in its arguments, in
-live objects that it was handed and in global settings.
+"""What a call does beside its answer: what it prints, where it stops, and what it leaves behind in global settings.
 
 A test's own call is an ordinary one: `print` goes where pytest puts it, and `breakpoint()`, or a breakpoint that an
 editor has set, stops in it. All other calls (is this a stub? what is the cause?) are quiet: the student did not make
@@ -7,23 +6,18 @@ them.
 """
 
 import bdb
-import dataclasses
 import functools
-import inspect
 import io
 import pdb
 import random
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
-from types import ModuleType
 from typing import Any, TextIO
-from unittest import mock
 
 import torch
-from torch import Tensor, nn
 
 _is_tests_own: ContextVar[bool] = ContextVar("is_tests_own", default=False)
 
@@ -107,108 +101,6 @@ def leaves_debugger(error: BaseException) -> bool:
     """Whether this is pytest's way to end the run when somebody leaves its debugger."""
     frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(frame.f_globals.get("__name__") == "_pytest.debugging" for frame in frames)
-
-
-Marks = dict[str, Any]
-"""By the path of something that belongs to the caller, such as "model.training": what is equal as long as nobody has
-touched it."""
-
-
-def marks_of(objects: Mapping[Any, Any], path: str = "") -> Marks:
-    """The marks of tensors, modules, generators, and of what is inside lists, tuples, dicts and dataclasses."""
-    found: Marks = {}
-    for key, value in objects.items():
-        name, parts = f"{path}{key}", dict[Any, Any]()
-        if isinstance(value, Tensor):
-            own = {"": _written(value), ".requires_grad": value.requires_grad, ".grad": _gradient(value)}
-        elif isinstance(value, nn.Module):
-            own = _marks_of_module(value)
-        elif isinstance(value, torch.Generator):
-            own = {"": value.get_state().numpy().tobytes(), ".initial_seed()": value.initial_seed()}
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            own, parts = {}, {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        elif isinstance(value, dict):
-            own, parts = {"": tuple(value)}, value
-        elif isinstance(value, (list, tuple)):
-            own = {"": [part if isinstance(part, (int, float, str)) else id(part) for part in value]}
-            parts = dict(enumerate(value))
-        else:
-            continue
-        found |= {name + mark: what for mark, what in own.items()}
-        found |= marks_of(parts, f"{name}.") if path.count(".") < 3 else {}
-    return found
-
-
-def _marks_of_module(module: nn.Module) -> Marks:
-    weights = [*module.parameters(), *module.buffers()]
-    return {
-        "": [_sums(weight) for weight in weights],
-        ".training": [part.training for part in module.modules()],
-        ".requires_grad": [weight.requires_grad for weight in weights],
-        ".grad": [_gradient(weight) for weight in weights],
-    }
-
-
-def _written(tensor: Tensor) -> tuple[int, int]:
-    """Another one after the tensor was written to, or its memory exchanged."""
-    return tensor._version, tensor.data_ptr()
-
-
-def _sums(weight: Tensor) -> str:
-    """Of its numbers: a fused optimizer writes without counting it as a write."""
-    numbers = weight.detach().double()
-    return repr((numbers.sum().item(), numbers.square().sum().item()))
-
-
-def _gradient(tensor: Tensor) -> tuple[int, int] | None:
-    """None for one of zeros as well: it is as cleared as one that is gone."""
-    return _written(tensor.grad) if tensor.is_leaf and tensor.grad is not None and bool(tensor.grad.any()) else None
-
-
-def changed_since(before: Marks, after: Marks) -> set[str]:
-    """The paths whose mark is another one now."""
-    return {path for path in before if before[path] != after.get(path)}
-
-
-@contextmanager
-def watched(lesson: ModuleType, exercise: str, changed: set[str]) -> Iterator[None]:
-    """Until the end of the block a call of the exercise adds to `changed` what it changed of its caller's objects."""
-    head, _, method = exercise.partition(".")
-    holder, name = (getattr(lesson, head, None), method) if method else (lesson, head)
-    original = vars(holder).get(name) if isinstance(holder, type) else getattr(holder, name, None)
-    if not inspect.isfunction(original):
-        yield
-        return
-    with mock.patch.object(holder, name, _noting(original, changed, is_method=bool(method))):
-        yield
-
-
-def _noting(function: Callable[..., Any], changed: set[str], is_method: bool) -> Callable[..., Any]:
-    names = list(inspect.signature(function).parameters)
-
-    @functools.wraps(function)
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        given = dict(zip(names, args, strict=False)) | kwargs
-        owner = given.pop(names[0], None) if is_method and names else None
-        before, answer = marks_of(_own_of(owner) | given), None
-        try:
-            answer = function(*args, **kwargs)
-            return answer
-        finally:
-            # An iterator may draw its numbers at the call, or when it is asked for the first item.
-            drawn = {name for name, one in given.items() if isinstance(one, torch.Generator)}
-            touched = changed_since(before, marks_of(_own_of(owner) | given))
-            changed.update(touched - (drawn if isinstance(answer, Iterator) else set()))
-
-    return noting
-
-
-def _own_of(owner: Any) -> dict[str, Any]:
-    """Of the object whose method is called only its models and generators: the rest is its own affair."""
-    if isinstance(owner, nn.Module):
-        return {"self": owner}
-    parts = getattr(owner, "__dict__", {}).items()
-    return {f"self.{name}": part for name, part in parts if isinstance(part, (nn.Module, torch.Generator))}
 
 
 UNSEEN = 2**61 - 1

@@ -328,7 +328,7 @@ def failure_of(error: BaseException) -> BaseException:
 class Asked:
     """A call of an exercise, and the checks on its outcome.
 
-    Before any other check: it must not have raised, changed an input in place or left anything of its caller's changed.
+    Before any other check: it must not have raised, changed an input in place or left a global setting changed.
     """
 
     call: Call
@@ -421,15 +421,11 @@ class Asked:
             self._leaves_nothing_behind()
 
     def _leaves_nothing_behind(self) -> None:
-        """Fail if global settings or the caller's objects are changed, except where the reference changes them too (it
-        trains a model, or draws from a generator)."""
+        """Fail if global settings are changed, except where the reference changes them too."""
         wanted = current().reference.run(self.call)
-        left = [text for text in self.outcome.left_behind if text not in wanted.left_behind]
-        # Who trains a model may leave its gradients filled, or clear them.
-        left = [text for text in left if text.removesuffix(".grad") not in wanted.left_behind]
-        if left:
+        if left := [text for text in self.outcome.left_behind if text not in wanted.left_behind]:
             lines = [f"not as before the call: {', '.join(left)}"]
-            self.fail("left something of its caller's changed", lines, part=Part(Kind.EFFECT, ""))
+            self.fail("left global settings changed", lines, part=Part(Kind.EFFECT, ""))
         if self.outcome.used_global_random and not (wanted.used_global_random or self.call.scenario):
             self.draws_nothing()
 
