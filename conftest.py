@@ -110,6 +110,9 @@ class _Plugin:
         is_tutorial = self.subject == "tutorial" and not hasattr(config, "workerinput")
         self.run = summary.Run(self.subject, is_tutorial, _is_whole(config), self._not_earned)
 
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        self.verdicts.number(item.nodeid)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         # A lesson without a table: pytest makes a test of an empty list, and skips it.

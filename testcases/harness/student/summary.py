@@ -30,7 +30,7 @@ def told(report: Any) -> dict[str, Any]:
     """What the course has to say of a test on pytest's report of it, nothing where it has simply passed: `status`,
     `share`, `waits_for` and `remedies` as in `progress.Result`; the `kind` of a failure and its `cause`, since those
     of one kind and cause are shown once; `if_right`, what it begins with if the basic suite has passed; `said`, what
-    one of the OPEN waits for."""
+    one of the OPEN waits for; its `place` in the order of the suites."""
     return dict(getattr(report, "user_properties", ())).get(TOLD, {})
 
 
@@ -38,14 +38,19 @@ class Verdicts:
     """The verdicts of one process: what is wrong with a whole file is said once."""
 
     def __init__(self) -> None:
+        self._places: dict[str, int] = {}
         self._said_by: dict[tuple[str, str], str] = {}
         """Lesson, and exercise or file -> the test that says for all others what is wrong with it."""
+
+    def number(self, nodeid: str) -> None:
+        """Keep the order of the suites, before a plugin shuffles the tests."""
+        self._places[nodeid] = len(self._places)
 
     def of(self, item: pytest.Item, entry: Entry, error: Exception) -> BaseException:
         """The failure or skip that pytest reports, without the frames of the harness."""
         waits = self._said_before(item, entry, error)
         status = {Kept: "kept", NotStarted: "not started", Waiting: "waiting"}.get(type(error), "")
-        common = {"share": 0.0, "waits_for": "", "remedies": ()}
+        common = {"share": 0.0, "waits_for": "", "remedies": (), "place": self._places[item.nodeid]}
         if waits or status:
             said = waits or str(error)
             more = {"status": status or "waiting", "said": said, "waits_for": getattr(error, "waits_for", "")}
@@ -85,7 +90,8 @@ class Verdicts:
         if (lesson, file) not in self._said_by:
             mine = [(node, entry) for node in nodes if (entry := entry_of(node)) and entry.lesson == lesson]
             fitting = [node for node, entry in mine if read_lesson(lesson).file_of(entry.exercise) == file]
-            self._said_by[lesson, file] = min(fitting, key=lambda node: "/basic" not in node)
+            first = min(fitting, key=lambda node: ("/basic" not in node, self._places[node]))
+            self._said_by[lesson, file] = first
         return self._said_by[lesson, file]
 
 
@@ -185,7 +191,8 @@ class Run:
 
 def _place(report: Any) -> tuple[Any, ...]:
     """Order of the suites, whatever the order of the run."""
-    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, report.location[1] or 0
+    _, line, name = report.location
+    return lesson_of(report.nodeid) or "~", "/basic" not in report.nodeid, line or 0, told(report).get("place", 0), name
 
 
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
