@@ -26,7 +26,9 @@ TIME_LIMITS = ((*DATA, "bootstrap=at ends"), ("nan behind an end",))
 """The conventions of a function to which every end was told as a truncation, and what it reads."""
 TRL = "trl/experimental/ppo/ppo_trainer.py", "PPOTrainer.train"
 TRL_FILLS = "the trainer fills padding before the call"
-TRL_VALUES = "padding is filled from its first token on; the trainer leaves that one, with the score and one value more"
+TRL_VALUES = (
+    "we fill padding from its first token on, while the trainer leaves that one, which has the score and one value more"
+)
 Namespace = types.SimpleNamespace
 Adapters = dict[str, "Adapter"]
 
@@ -69,7 +71,7 @@ def _of_real(function: Callable[..., Any], *conventions: str, framework: str = "
     def asked(mask, clip_epsilon, **columns):
         return function(clip_epsilon, **{name: one[mask] for name, one in columns.items()})
 
-    around = "no padding there: the real tokens alone are handed on"
+    around = "it has no padding, so it gets only the real tokens"
     return Adapter(asked, conventions, framework=framework, around=around)
 
 
@@ -213,7 +215,7 @@ def _verl_algorithms(sources: Sources, functional: Namespace) -> Adapters:
                 rewards, mask.to(rewards.dtype), Namespace(gamma=gamma)
             )[1],
             (*FREE, *DATA),
-            around="of its two results, the returns: those before whitening",
+            around="it has two results, and we took the returns, as they are before whitening",
         ),
         "policy_loss": Adapter(
             lambda log_probs, old_log_probs, advantages, clip_epsilon, mask: algos["compute_policy_loss"](
@@ -341,7 +343,9 @@ def nemo(sources: Sources) -> Adapters:
             lambda log_probs, ref_log_probs, estimator: of["calculate_kl"](log_probs, ref_log_probs, estimator),
             ("clamp=10",),
         ),
-        "leave_one_out": Adapter(leave_one_out, DATA, around="float32, as the trainer's rewards", dtype="float32"),
+        "leave_one_out": Adapter(
+            leave_one_out, DATA, around="we call it in float32, because the trainer's rewards are", dtype="float32"
+        ),
         "leave_one_out (float64 scores)": Adapter(leave_one_out, DATA),
     }
 
@@ -369,7 +373,9 @@ def roll(sources: Sources) -> Adapters:
         "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
         "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
         "masked_whiten": Adapter(of["masked_whiten"], FREE),
-        "gae_response": Adapter(gae_response, (*FREE, *DATA), around="rewards are masked before; float32"),
+        "gae_response": Adapter(
+            gae_response, (*FREE, *DATA), around="rewards are masked before the call, and we call it in float32"
+        ),
         "rewards_to_go": Adapter(
             lambda rewards, mask, gamma: of["compute_reinforce_return"](rewards * mask, gamma, 1.0)[1], (*FREE, *DATA)
         ),
@@ -417,7 +423,7 @@ def slime(sources: Sources) -> Adapters:
             filled = (torch.where(inside, one, 0.0) for one in (rewards, values))
             return of[name](*filled, gamma, lam)
 
-        return Adapter(asked, (*FREE, *DATA), around="a row ends with its last real token; the rest is 0")
+        return Adapter(asked, (*FREE, *DATA), around="a row ends with its last real token, and the rest is 0")
 
     def policy_loss(clip_epsilon, log_probs, old_log_probs, advantages):
         losses, _ = of["compute_policy_loss"](old_log_probs - log_probs, advantages, clip_epsilon, clip_epsilon)
@@ -447,8 +453,11 @@ def torchtune(sources: Sources) -> Adapters:
         log_probs, ref_log_probs = (one.masked_fill(~mask, 1.0) for one in (log_probs, ref_log_probs))
         return of["get_rewards_ppo"](scores, log_probs, ref_log_probs, kl_coef, mask.sum(1) - 1)[0]
 
-    short = "padding is filled from its first token on; the recipe leaves that one, with the score and one value more"
-    given = "the caller gives the score's place: the last real token here, the one behind it in the PPO recipe"
+    short = (
+        "we fill padding from its first token on, while the recipe leaves that one, which has the score and one value "
+        "more"
+    )
+    given = "the caller says where the score goes, and we say the last real token; the PPO recipe says the one after it"
     return {
         "gather_log_probs": Adapter(
             lambda logits, tokens, temperature: of["logits_to_logprobs"](logits, tokens, temperature)
@@ -510,9 +519,9 @@ def open_instruct(sources: Sources) -> Adapters:
         "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
         "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
         "gae_response": Adapter(
-            packed, FREE, ("nan under the mask",), "numpy", "the packed version, which its tests alone call"
+            packed, FREE, ("nan under the mask",), "numpy", "we took the packed version, which only its tests call"
         ),
-        "response_mask": Adapter(response_mask, around="of first_true_indices: what stands up to it is made here"),
+        "response_mask": Adapter(response_mask, around="it gives first_true_indices, and we make the mask up to them"),
     }
 
 
@@ -552,7 +561,7 @@ def trlx(sources: Sources) -> Adapters:
             DATA,
             ("gaps", "empty rows"),
             "torch",
-            "padding is the caller's business: rows are cut to length",
+            "padding is left to the caller, so we cut rows to their length",
         ),
         "policy_loss": Adapter(policy_loss),
         "value_loss": Adapter(value_loss),
@@ -576,8 +585,8 @@ def deepspeed_chat(sources: Sources) -> Adapters:
         return of["compute_rewards"](trainer, mask[:, :1], log_probs, ref_log_probs, scores, mask.long())
 
     around = (
-        "values and rewards are set to 0 from the first token without attention on; "
-        "train_rlhf leaves that one, where the score stands"
+        "we set values and rewards to 0 from the first token without attention on; "
+        "train_rlhf leaves that one, which has the score"
     )
     return {
         "gather_log_probs": Adapter(
@@ -596,7 +605,7 @@ def deepspeed_chat(sources: Sources) -> Adapters:
         ),
         "token_rewards": Adapter(
             token_rewards, (*FREE, *DATA, "score_at=after last"), ("gaps", "k2", "k3"),
-            around="action_mask counts the stop token where pad and stop token are two",
+            around="action_mask counts the stop token if padding and stop token differ",
         ),
     }  # fmt: skip
 
@@ -623,7 +632,10 @@ def summarize(sources: Sources) -> Adapters:
         "masked_mean": Adapter(of["masked_mean"]),
         "masked_whiten": Adapter(of["masked_whiten"], (*FREE, "variance=n")),
         "gae_response": Adapter(
-            gae_response, (*FREE, *DATA), ("gaps",), around="before whitening; padding filled from its first token on"
+            gae_response,
+            (*FREE, *DATA),
+            ("gaps",),
+            around="we took it before whitening, and filled padding from its first token on",
         ),
         "truncate_after_stop": Adapter(truncate, (), ("several stops",)),
     }
@@ -653,7 +665,7 @@ def cleanrl(sources: Sources) -> Adapters:
         return value(torch=torch, args=Namespace(clip_coef=clip), **names)["v_loss"]
 
     return {
-        "gae": Adapter(_steps(gae), DATA, around="dones are those before a step, and next_done"),
+        "gae": Adapter(_steps(gae), DATA, around="its dones are those before a step, and next_done"),
         "policy_loss": _of_real(policy_loss),
         "value_loss": _of_real(value_loss),
     }
@@ -704,7 +716,7 @@ def rlax(sources: Sources) -> Adapters:
         return np.asarray(surrogate(jnp.exp(log_probs - old_log_probs), jnp.array(advantages), clip))
 
     return {
-        "gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around="discounts are gamma * (1 - dones)"),
+        "gae": Adapter(_rows(gae, np.stack), DATA, framework="numpy", around="its discounts are gamma * (1 - dones)"),
         "policy_loss": _of_real(policy_loss, *DATA, framework="numpy"),
     }
 
@@ -718,7 +730,7 @@ def tianshou(sources: Sources) -> Adapters:
         advantages = one_row(values[:-1], behind, rewards, ends.astype(float), gamma, lam)
         return advantages, advantages + values[:-1]
 
-    around = "compute_episodic_return sets the value behind a terminal step to 0, and ends the rollout at its last step"
+    around = "compute_episodic_return sets the value after a terminal step to 0, and ends the rollout at its last step"
     limits = _rows(partial(gae, terminal=False), np.stack)
     file, update = "tianshou/algorithm/modelfree/ppo.py", "PPO._update_with_batch"
     policy = sources.block(file, update, "surr1 = ", "if self.dual_clip")
@@ -770,7 +782,7 @@ def sb3(sources: Sources) -> Adapters:
         names = {"values": values, "rollout_data": Namespace(old_values=old_values, returns=returns)}
         return value(th=torch, F=F, self=Namespace(clip_range_vf=clip), clip_range_vf=clip, **names)["value_loss"]
 
-    around = "float32 buffers; dones are those before a step"
+    around = "its buffers are float32, and its dones are those before a step"
     return {
         "gae": Adapter(_steps(gae), DATA, framework="numpy", around=around),
         "gae (time limits)": Adapter(_steps(limits), *TIME_LIMITS, framework="numpy", around=around),
@@ -815,7 +827,7 @@ def _torchrl(sources: Sources, name: str) -> Adapters:
         columns = (values[:, :-1], values[:, 1:], rewards, ends, dones & terminal)
         return tuple(one[..., 0] for one in of[name](gamma, lam, *(column[..., None] for column in columns)))
 
-    around = "done marks the last step of the rollout, too; terminated only real ends"
+    around = "done also marks the last step of the rollout, and terminated marks only real ends"
     limits = Adapter(partial(gae, terminal=False), *TIME_LIMITS, around=around)
     return {"gae": Adapter(gae, DATA, around=around), "gae (time limits)": limits}
 
@@ -849,7 +861,7 @@ def rsl_rl(sources: Sources) -> Adapters:
         return value(torch=torch, self=Namespace(clip_param=clip), **names)["value_loss"]
 
     return {
-        "gae": Adapter(_steps(gae), DATA, around="before the normalization of the whole rollout"),
+        "gae": Adapter(_steps(gae), DATA, around="we took it before the normalization of the whole rollout"),
         "policy_loss": _of_real(policy_loss),
         "value_loss": _of_real(value_loss, "half=1"),
     }
@@ -873,10 +885,10 @@ def skrl(sources: Sources) -> Adapters:
         made = at_limit(self=Namespace(cfg=Namespace(discount_factor=gamma)), **names)
         return gae(made["rewards"], values, dones, gamma, lam, True)
 
-    around = "before the normalization inside compute_gae"
+    around = "we took it before the normalization inside compute_gae"
     return {
-        "gae": Adapter(_steps(gae), DATA, around=f"{around}; true ends only"),
-        "gae (time limits)": Adapter(_steps(limits), *TIME_LIMITS, around=f"{around}; truncations only"),
+        "gae": Adapter(_steps(gae), DATA, around=f"{around}, with true ends only"),
+        "gae (time limits)": Adapter(_steps(limits), *TIME_LIMITS, around=f"{around}, with truncations only"),
     }
 
 
@@ -915,7 +927,7 @@ def minimalrl(sources: Sources) -> Adapters:
         advantages = loop(torch=torch, **names)["advantage"][:, 0]
         return advantages, advantages + values[:-1]
 
-    return {"gae": Adapter(_rows(gae), DATA, around="a batch holds steps of one episode there")}
+    return {"gae": Adapter(_rows(gae), DATA, around="its batches hold the steps of one episode")}
 
 
 def brax(sources: Sources) -> Adapters:
