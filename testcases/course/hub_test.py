@@ -200,13 +200,6 @@ def test_a_reward_function_gets_the_columns_that_it_names_of_the_prompts_own_lin
     assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
 
 
-def test_a_column_that_is_not_there_is_one_sentence(tmp_path, gpt2, monkeypatch, capsys):
-    monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
-    assert run(tmp_path, gpt2, "with_answer", lines=ROWS + ('{"prompt": "b"}',), name="p.jsonl") == 1
-    said = capsys.readouterr().err
-    assert "to have the column 'answer', which the reward function with_answer takes" in said and said.count("\n") == 1
-
-
 def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, monkeypatch, capsys):
     monkeypatch.setattr(here, "large", lambda prompts, responses: [2550.0] * len(responses), raising=False)
     assert run(tmp_path, gpt2, "large") == 0
@@ -240,11 +233,6 @@ BAD = {
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
     "context": ({"lines": ("a", "a" * 61)}, (), "expected prompt 2 (61 tokens) and 4 new ones to fit"),
     "no-json": ({"lines": ("hello",), "name": "p.jsonl"}, (), 'to be JSON like {"prompt": "a text"}, got hello'),
-    "messages": (
-        {"lines": ('{"prompt": [{"role": "user", "content": "a"}]}',), "name": "p.jsonl"},
-        (),
-        "makes token ids of messages, which PPOTrainer takes as prompts",
-    ),
     "decided-elsewhere": ({}, ("--set", "seed=3"), "expected SET without seed, which follows from --seed (SEED=)"),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr'; the closest one is "),
     "no-module-for-lora": (

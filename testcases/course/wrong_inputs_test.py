@@ -12,7 +12,7 @@ from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.texts import make_scorer
 from ppo_by_hand.hub.models import load_policy
-from ppo_by_hand.hub.prompts import check_context, read_prompts
+from ppo_by_hand.hub.prompts import read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, freeze
@@ -230,11 +230,12 @@ FILES = {
     "no-file": (lambda path: read_prompts(path / "none.txt"), "expected PROMPTS to be a text or JSONL file"),
     "a-table": (lambda path: read_prompts(path / "a.csv"), "a.csv; rename JSON lines to .jsonl, one prompt a line to"),
     "no-lines": (lambda path: read_prompts(wrote(path, "a.txt", "\n\n")), "got none; write one a line"),
-    "no-adapter": (lambda path: load_policy(adapter(path), print), "call merge_and_unload and save it again"),
-    "no-folder": (lambda path: load_policy(str(path / "nothing" / "here"), print), "expected POLICY to be a folder"),
+    "no-adapter": (
+        lambda path: load_policy(str(wrote(path, "adapter_config.json", "{}").parent), print),
+        "call merge_and_unload and save it again",
+    ),
     "no-module": (lambda path: load_reward("nothing:here", None, 0, print), "looked for in the working directory"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, print), "to be a function, got math:pi, a float"),
-    "no-room": (lambda path: check_context([[5] * 60], 8, 64, "POLICY"), "shorten it, or lower max_new_tokens"),
     "checkpoints-in-a-file": (
         lambda path: small_trainer().train(PROMPTS, CheckpointFolder(wrote(path, "a.txt", "a"), every=1).save),
         "a.txt, got: FileExistsError",
@@ -243,14 +244,9 @@ FILES = {
 }
 
 
-def wrote(path: Path, name: str, content: str | bytes) -> Path:
-    (path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+def wrote(path: Path, name: str, content: str) -> Path:
+    (path / name).write_text(content, "utf-8")
     return path / name
-
-
-def adapter(path: Path) -> str:
-    wrote(path, "adapter_config.json", "{}")
-    return str(path)
 
 
 @named("call, sentence", FILES)
