@@ -26,7 +26,12 @@ CRITIC_OF = scenario("critic_of", of=critic_from_reward_model)
 REFERENCE_OF = scenario("reference_of", of=make_reference)
 LORA = scenario("lora_line", of=reference_mode, seconds=60.0)  # the first call imports peft
 
-PAD, TEXT = False, True
+
+def text(input_ids, **options):
+    """The text, with its mask: 9 is padding."""
+    return {"input_ids": input_ids, "attention_mask": torch.tensor(input_ids) != 9, **options}
+
+
 ONES = [1.0, 1.0, 1.0]
 DIGITS = [[1.0, 10.0, 100.0]]
 
@@ -35,42 +40,28 @@ DIGITS = [[1.0, 10.0, 100.0]]
 
 
 @named(
-    "input_ids, attention_mask, values",
+    "input_ids, values",
     {
-        "every-position-has-a-value": ([[7, 5, 3]], [[TEXT, TEXT, TEXT]], [[107.5, 215.5, 323.5]]),
-        "padding-on-the-left-moves-nothing": (
-            [[9, 9, 7, 5, 3]],
-            [[PAD, PAD, TEXT, TEXT, TEXT]],
-            [[0.0, 0.0, 107.5, 215.5, 323.5]],
-        ),
-        "padding-on-the-right-moves-nothing": ([[7, 5, 3, 9]], [[TEXT, TEXT, TEXT, PAD]], [[107.5, 215.5, 323.5, 0.0]]),
-        "padding-on-both-sides": ([[9, 7, 5, 9]], [[PAD, TEXT, TEXT, PAD]], [[0.0, 107.5, 215.5, 0.0]]),
-        "rows-are-padded-each-in-its-own-way": (
-            [[9, 7, 5], [4, 6, 9]],
-            [[PAD, TEXT, TEXT], [TEXT, TEXT, PAD]],
-            [[0.0, 107.5, 215.5], [104.5, 216.5, 0.0]],
-        ),
-        "one-row-of-one-token-keeps-its-shape": ([[7]], [[TEXT]], [[107.5]]),
-        "two-rows-of-one-token": ([[7], [4]], [[TEXT], [TEXT]], [[107.5], [104.5]]),
+        "every-position-has-a-value": ([[7, 5, 3]], [[107.5, 215.5, 323.5]]),
+        "padding-on-the-left-moves-nothing": ([[9, 9, 7, 5, 3]], [[0.0, 0.0, 107.5, 215.5, 323.5]]),
+        "padding-on-the-right-moves-nothing": ([[7, 5, 3, 9]], [[107.5, 215.5, 323.5, 0.0]]),
+        "padding-on-both-sides": ([[9, 7, 5, 9]], [[0.0, 107.5, 215.5, 0.0]]),
+        "rows-are-padded-each-in-its-own-way": ([[9, 7, 5], [4, 6, 9]], [[0.0, 107.5, 215.5], [104.5, 216.5, 0.0]]),
+        "one-row-of-one-token-keeps-its-shape": ([[7]], [[107.5]]),
+        "two-rows-of-one-token": ([[7], [4]], [[107.5], [104.5]]),
     },
 )
 @pytest.mark.points(5)
-def test_value_model_by_hand(input_ids, attention_mask, values):
-    assert_equal(VALUE_MODEL(input_ids=input_ids, attention_mask=attention_mask), values)
+def test_value_model_by_hand(input_ids, values):
+    assert_equal(VALUE_MODEL(**text(input_ids)), values)
 
 
 @pytest.mark.points(3)
 def test_value_model_gradient():
     # 1 x the first value + 2 x the second: (7, 0, 1) + 2 (5, 1, 2) = (17, 2, 5), for the backbone times the digits
-    answer, grads = value_and_gradients(
-        VALUE_MODEL,
-        input_ids=[[7, 5, 9]],
-        attention_mask=[[TEXT, TEXT, PAD]],
-        gain=ONES,
-        head=DIGITS,
-        wrt=("gain", "head"),
-        weights=torch.tensor([[1.0, 2.0, 0.0]], dtype=torch.float64),
-    )
+    weights = torch.tensor([[1.0, 2.0, 0.0]], dtype=torch.float64)
+    options = {"gain": ONES, "head": DIGITS, "wrt": ("gain", "head"), "weights": weights}
+    answer, grads = value_and_gradients(VALUE_MODEL, **text([[7, 5, 9]]), **options)
     assert_equal(answer, [[107.5, 215.5, 0.0]])
     assert_equal(grads, head=[[17.0, 2.0, 5.0]], gain=[17.0, 20.0, 500.0])
 
@@ -78,26 +69,16 @@ def test_value_model_gradient():
 # PolicyAndValue
 
 RESPONSES = named(
-    "input_ids, attention_mask, prompt_length, digits",
+    "input_ids, prompt_length, digits",
     {
         # Before the response token 3 stands the prompt's 5, second of its text: 215. Before 6 stands the 3: 323.
-        "first-token-is-predicted-by-the-prompt": ([[7, 5, 3, 6]], [[TEXT] * 4], 2, [[215.0, 323.0]]),
-        "prompt-of-one-token": ([[7, 5, 3]], [[TEXT] * 3], 1, [[107.0, 215.0]]),
-        "response-of-one-token": ([[7, 5, 3]], [[TEXT] * 3], 2, [[215.0]]),
-        "prompt-padded-on-the-left": ([[9, 7, 5, 3]], [[PAD, TEXT, TEXT, TEXT]], 2, [[107.0, 215.0]]),
-        "prompt-length-counts-padding": (
-            [[9, 9, 7, 5, 3, 6]],
-            [[PAD, PAD, TEXT, TEXT, TEXT, TEXT]],
-            4,
-            [[215.0, 323.0]],
-        ),
+        "first-token-is-predicted-by-the-prompt": ([[7, 5, 3, 6]], 2, [[215.0, 323.0]]),
+        "prompt-of-one-token": ([[7, 5, 3]], 1, [[107.0, 215.0]]),
+        "response-of-one-token": ([[7, 5, 3]], 2, [[215.0]]),
+        "prompt-padded-on-the-left": ([[9, 7, 5, 3]], 2, [[107.0, 215.0]]),
+        "prompt-length-counts-padding": ([[9, 9, 7, 5, 3, 6]], 4, [[215.0, 323.0]]),
         # The second response is one token, 8: its padding has no value of its own.
-        "ragged-rows": (
-            [[9, 7, 5, 3], [4, 6, 8, 9]],
-            [[PAD, TEXT, TEXT, TEXT], [TEXT, TEXT, TEXT, PAD]],
-            2,
-            [[107.0, 215.0], [216.0, 0.0]],
-        ),
+        "ragged-rows": ([[9, 7, 5, 3], [4, 6, 8, 9]], 2, [[107.0, 215.0], [216.0, 0.0]]),
     },
 )
 
@@ -112,19 +93,16 @@ def critic(digits):
 
 
 # Of the first word's logits and of the values: the features before the two response tokens, (7, 0, 1) + (5, 1, 2)
-PAIR = {"input_ids": [[7, 5, 3]], "attention_mask": [[TEXT] * 3], "prompt_length": 1}
+PAIR = text([[7, 5, 3]], prompt_length=1)
 BOTH_GAINS = {**PAIR, "policy_gain": ONES, "critic_gain": ONES, "grad_of": ("policy_gain", "critic_gain")}
 FIRST_WORD = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=torch.float64)
 
 
 @RESPONSES
 @pytest.mark.points(4)
-def test_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
-    assert_equal(
-        ACTOR_CRITIC(input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length),
-        logits=words(digits),
-        values=critic(digits),
-    )
+def test_policy_and_value_by_hand(input_ids, prompt_length, digits):
+    answer = ACTOR_CRITIC(**text(input_ids, prompt_length=prompt_length))
+    assert_equal(answer, logits=words(digits), values=critic(digits))
 
 
 @pytest.mark.points(2)
@@ -156,9 +134,8 @@ ALONE = {"method": "response_values"}
 
 @RESPONSES
 @pytest.mark.points(4)
-def test_response_values_by_hand(input_ids, attention_mask, prompt_length, digits):
-    text = {"input_ids": input_ids, "attention_mask": attention_mask, "prompt_length": prompt_length}
-    assert_equal(VALUES_ALONE(**text, **ALONE), critic(digits))
+def test_response_values_by_hand(input_ids, prompt_length, digits):
+    assert_equal(VALUES_ALONE(**text(input_ids, prompt_length=prompt_length), **ALONE), critic(digits))
 
 
 def test_response_values_gradient():
@@ -174,12 +151,9 @@ def test_response_values_needs_no_pass_of_the_policy():
 
 @RESPONSES
 @pytest.mark.points(4)
-def test_shared_policy_and_value_by_hand(input_ids, attention_mask, prompt_length, digits):
-    assert_equal(
-        SHARED_ACTOR_CRITIC(input_ids=input_ids, attention_mask=attention_mask, prompt_length=prompt_length),
-        logits=words(digits),
-        values=critic(digits),
-    )
+def test_shared_policy_and_value_by_hand(input_ids, prompt_length, digits):
+    answer = SHARED_ACTOR_CRITIC(**text(input_ids, prompt_length=prompt_length))
+    assert_equal(answer, logits=words(digits), values=critic(digits))
 
 
 @pytest.mark.points(2)
@@ -232,17 +206,13 @@ SCORER_NUMBERS = torch.tensor([1.0, 2.0, 4.0, 7.0, 7.0, 7.0, 8.0, 16.0, 32.0, 64
 SCORER_PARAMETERS = "backbone.gain, head.weight, head.bias"
 
 
-@pytest.mark.points(3)
-def test_critic_from_reward_model_copies_backbone_and_head():
-    answer = CRITIC_OF(**SCORER)
-    assert_equal(
-        answer,
-        **{"class": "ValueModel"},
-        backbone=SCORER["gain"],
-        buffer=torch.full((3,), 7.0),
-        head_weight=SCORER["weight"],
-        head_bias=SCORER["bias"],
-    )
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.points(4)
+def test_critic_from_reward_model_copies_backbone_and_head(dtype):
+    scorer = {name: tensor.to(dtype) for name, tensor in SCORER.items()}
+    answer = CRITIC_OF(**scorer)
+    assert_equal(answer, **{"class": "ValueModel"}, buffer=torch.full((3,), 7.0, dtype=dtype))
+    assert_equal(answer, backbone=scorer["gain"], head_weight=scorer["weight"], head_bias=scorer["bias"])
 
 
 @pytest.mark.points(2)
@@ -264,11 +234,6 @@ def test_critic_from_reward_model_shares_nothing():
 def test_critic_from_reward_model_is_trainable(frozen, left):
     answer = CRITIC_OF(**SCORER, frozen=frozen)
     assert_equal(answer, trainable=SCORER_PARAMETERS, reward_model_trainable=left)
-
-
-def test_critic_from_reward_model_keeps_the_dtype():
-    answer = CRITIC_OF(gain=[1.0, 2.0, 4.0], weight=[[8.0, 16.0, 32.0]], bias=[64.0])
-    assert_equal(answer, backbone=[1.0, 2.0, 4.0], head_weight=[[8.0, 16.0, 32.0]], head_bias=[64.0])
 
 
 # freeze and make_reference: layers filled with 1 to 7, and a buffer of 0
@@ -306,9 +271,8 @@ def test_make_reference_is_a_frozen_copy():
 def test_make_reference_does_not_follow_the_policy():
     # The policy is trained: 10 is added to all that it holds.
     answer = REFERENCE_OF(trained=10.0)
-    assert_equal(
-        answer, weights=NUMBERS, shared="none", policy_weights=[11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 10.0]
-    )
+    assert_equal(answer, weights=NUMBERS, shared="none")
+    assert_equal(answer, policy_weights=[11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0, 10.0])
 
 
 @named(

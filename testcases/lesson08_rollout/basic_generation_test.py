@@ -88,15 +88,15 @@ def script(*rows: list[int]) -> Tensor:
     return logs(*steps).reshape(len(rows), len(rows[0]), 5)
 
 
-def log_probs_of(mask: list[list[bool]], temperature: float = 1.0) -> list[list[float]]:
-    """log p^(1/T) / (p^(1/T) + 4 ((1 - p) / 4)^(1/T)) on real tokens, 0 elsewhere."""
+def log_probs_of(lengths: list[int], temperature: float = 1.0) -> list[list[float]]:
+    """log p^(1/T) / (p^(1/T) + 4 ((1 - p) / 4)^(1/T)) on so many tokens of each row, then 0."""
     found = []
-    for row, real in enumerate(mask):
-        found.append([])
-        for step, is_real in enumerate(real):
+    for row, length in enumerate(lengths):
+        found.append([0.0] * max(lengths))
+        for step in range(length):
             p = probability(row, step)
             chosen, rest = p ** (1 / temperature), 4 * ((1 - p) / 4) ** (1 / temperature)
-            found[-1].append(math.log(chosen / (chosen + rest)) if is_real else 0.0)
+            found[-1][step] = math.log(chosen / (chosen + rest))
     return found
 
 
@@ -113,59 +113,30 @@ WATCHED = {
 
 
 @named(
-    "rows, stops, pad, responses, mask",
+    "rows, stops, pad, responses, lengths",
     {
         "the-stop-token-is-included-and-the-last-row-ends-it": (
             [[2, 3, 1, 4], [3, 1, 4, 2]],
             (1,),
             0,
             [[2, 3, 1], [3, 1, 0]],
-            [[T, T, T], [T, T, F]],
+            [3, 2],
         ),
-        "cut-at-max-new-tokens": (
-            [[2, 3, 2, 4], [3, 3, 4, 2]],
-            (1,),
-            0,
-            [[2, 3, 2, 4], [3, 3, 4, 2]],
-            [[T, T, T, T], [T, T, T, T]],
-        ),
-        "any-of-several-stop-tokens": (
-            [[2, 3, 4, 3], [3, 1, 2, 2]],
-            (1, 4),
-            0,
-            [[2, 3, 4], [3, 1, 0]],
-            [[T, T, T], [T, T, F]],
-        ),
-        "pad-is-the-stop-token": (
-            [[2, 3, 1, 3], [1, 2, 4, 3]],
-            (1,),
-            1,
-            [[2, 3, 1], [1, 1, 1]],
-            [[T, T, T], [T, F, F]],
-        ),
-        "a-sampled-pad-is-a-real-token": (
-            [[0, 3, 1, 3], [2, 0, 0, 1]],
-            (1,),
-            0,
-            [[0, 3, 1, 0], [2, 0, 0, 1]],
-            [[T, T, T, F], [T, T, T, T]],
-        ),
-        "nothing-after-the-first-stop-counts": (
-            [[1, 2, 1, 3], [2, 2, 1, 3]],
-            (1,),
-            4,
-            [[1, 4, 4], [2, 2, 1]],
-            [[T, F, F], [T, T, T]],
-        ),
-        "all-stop-at-once": ([[1, 2, 2], [1, 3, 3]], (1,), 0, [[1], [1]], [[T], [T]]),
-        "at-most-one-token": ([[2], [3]], (1,), 0, [[2], [3]], [[T], [T]]),
+        "cut-at-max-new-tokens": ([[2, 3, 2, 4], [3, 3, 4, 2]], (1,), 0, [[2, 3, 2, 4], [3, 3, 4, 2]], [4, 4]),
+        "any-of-several-stop-tokens": ([[2, 3, 4, 3], [3, 1, 2, 2]], (1, 4), 0, [[2, 3, 4], [3, 1, 0]], [3, 2]),
+        "pad-is-the-stop-token": ([[2, 3, 1, 3], [1, 2, 4, 3]], (1,), 1, [[2, 3, 1], [1, 1, 1]], [3, 1]),
+        "a-sampled-pad-is-a-real-token": ([[0, 3, 1, 3], [2, 0, 0, 1]], (1,), 0, [[0, 3, 1, 0], [2, 0, 0, 1]], [3, 4]),
+        "nothing-after-the-first-stop-counts": ([[1, 2, 1, 3], [2, 2, 1, 3]], (1,), 4, [[1, 4, 4], [2, 2, 1]], [1, 3]),
+        "all-stop-at-once": ([[1, 2, 2], [1, 3, 3]], (1,), 0, [[1], [1]], [1, 1]),
+        "at-most-one-token": ([[2], [3]], (1,), 0, [[2], [3]], [1, 1]),
     },
 )
 @pytest.mark.points(7)
-def test_generate_by_hand(rows, stops, pad, responses, mask):
+def test_generate_by_hand(rows, stops, pad, responses, lengths):
     options = {"max_new_tokens": len(rows[0]), "stop_token_ids": stops, "pad_token_id": pad, "top_k": 1}
     answer = SCRIPTED(script=script(*rows), input_ids=PROMPTS, **options)
-    assert_equal(answer, responses=responses, log_probs=log_probs_of(mask), mask=mask)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    assert_equal(answer, responses=responses, log_probs=log_probs_of(lengths), mask=mask)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 2.0])
@@ -173,7 +144,7 @@ def test_generate_log_probs_are_tempered_but_not_cut(temperature):
     # top_k = 1 leaves one token; the log-probability is still that of the whole tempered distribution.
     rows = [2, 3, 1, 4], [3, 1, 4, 2]
     answer = SCRIPTED(script=script(*rows), input_ids=PROMPTS, **FOUR_TOKENS, temperature=temperature)
-    assert_equal(answer.log_probs, log_probs_of([[T, T, T], [T, T, F]], temperature))
+    assert_equal(answer.log_probs, log_probs_of([3, 2], temperature))
 
 
 @pytest.mark.points(2)

@@ -131,13 +131,6 @@ def read_again(
     mask: Tensor,
     temperature: float,
 ) -> Tensor:
-    """Log-probs (B, T) of the responses by one pass over each row alone, without any padding; 0 where masked."""
-    policy = TinyLM(model).eval()
-    found = torch.zeros(responses.shape, dtype=torch.float64)
-    with torch.no_grad():
-        for row in range(len(responses)):
-            prompt, response = input_ids[row, attention_mask[row]], responses[row, mask[row]]
-            logits = policy(input_ids=torch.cat([prompt, response])[None]).logits[0, len(prompt) - 1 : -1]
-            log_probs = (logits / temperature).log_softmax(dim=-1)
-            found[row, : len(response)] = log_probs.gather(1, response[:, None])[:, 0]
-    return found
+    """Log-probs (B, T) of the responses by one pass over prompt and response, as a trainer makes it; 0 where masked."""
+    written = lesson.Generation(responses, torch.zeros(mask.shape), mask)
+    return lesson.recompute_log_probs(TinyLM(model), input_ids, attention_mask, written, temperature).log_probs
