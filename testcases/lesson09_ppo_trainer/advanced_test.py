@@ -143,7 +143,12 @@ def test_training_step_of_a_whole_run(settings):
     assert_equals_reference(UPDATES(**run, updates=3, **settings), atol=CLIPPED_BY_HAND)
 
 
-@pytest.mark.points(3)
+def test_load_checkpoint_takes_no_half_written_file():
+    with pytest.raises(FileNotFoundError, match=r"trainer\.pt"):
+        scenario("loaded_of", of=PPOTrainer.load_checkpoint)(mark=1.0, content="unfinished")
+
+
+@pytest.mark.points(2)
 def test_load_checkpoint_makes_the_resumed_run_equal_the_undisturbed_one():
     settings = {**WORLD, "learning_rate": 0.2, "kl_target": 0.5, "kl_horizon": 30, "num_updates": 5}
     answer = RESUMED(prompts=((2,), (3,), (4,), (2, 2)), saved_after=(1, 3), **settings)

@@ -158,17 +158,22 @@ MICROBATCHES = named("size", {"one-microbatch": None, "row-by-row": 1, "of-two-r
 
 
 @MICROBATCHES
-@pytest.mark.points(4)
+@pytest.mark.points(3)
 def test_optimizer_step_does_not_depend_on_the_microbatches(size):
-    # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
-    ratios = torch.tensor([[8.0, 9.0, 9.0], [1.0, 1.0, 2.0]]).double()
-    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
+    answer = STEPS(**SLOPES, ratios=[CALM], micro_batch_size=size, **ADAM)
     assert_equal(answer, actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
-    assert_equal(answer, policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
     assert answer["microbatches"] == ([[0], [1]] if size == 1 else [[0, 1]]), (
         f"microbatches of {size or 'all'} rows, each row in exactly one"
     )
     assert answer["one_at_a_time"], "a backward pass of each loss before the next one is computed"
+
+
+@MICROBATCHES
+def test_optimizer_step_reports_the_whole_minibatch(size):
+    # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
+    ratios = torch.tensor([[8.0, 9.0, 9.0], [1.0, 1.0, 2.0]]).double()
+    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
+    assert_equal(answer, policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
 
 
 def test_optimizer_step_with_a_smaller_last_microbatch():

@@ -208,10 +208,13 @@ OTHER_RUNS: dict[str, dict[str, Any]] = {"of other settings": {"kl_coef": 0.9}, 
 
 
 def _write(directory: Path, content: str, mark: float, settings: dict[str, Any]) -> None:
-    """A checkpoint that is "whole", of one of OTHER_RUNS, "of other names" (those of its weights), or "cut off"."""
+    """A checkpoint that is "whole", of one of OTHER_RUNS, "of other names" (those of its weights), "cut off", or
+    "unfinished" (only the leftover of an interrupted write)."""
     _reference(mark, **{**settings, **OTHER_RUNS.get(content, {})}).save_checkpoint(directory)
     file = directory / CHECKPOINT_FILE
-    if content == "cut off":
+    if content == "unfinished":
+        file.rename(file.with_name(f"{CHECKPOINT_FILE}.unfinished"))
+    elif content == "cut off":
         file.write_bytes(file.read_bytes()[:-200])
     elif content == "of other names":
         state = torch.load(file, weights_only=True)
