@@ -79,18 +79,10 @@ def _responses(draw: torch.Generator) -> list[Call]:
 
 
 def _values(draw: torch.Generator) -> list[Call]:
-    # Plain ones have padding on the right, and 9 real tokens, since 9 / 8 is exact in any float.
-    on_the_right = [torch.arange(5) < torch.tensor(lengths)[:, None] for lengths in ([2, 4, 3], [1, 5, 1, 2])]
     found = []
-    for mask in (*(ragged_from(draw, *shape) for shape in ((3, 6), (4, 4), (2, 7))), *on_the_right):
-        values = 2 + 3 * normal_from(draw, *mask.shape)
-        weights = {"grad_of": "values", "grad_weights": normal_from(draw, *mask.shape)}
-        for padded in (values, values.masked_fill(~mask, math.nan)):
-            found += [
-                example(masked_mean, padded, mask, grad_of="values"),
-                example(masked_whiten, padded, mask, **weights),
-                example(masked_whiten, padded, mask, shift_mean=False, **weights),
-            ]
+    for rows, steps in ((3, 6), (4, 4), (2, 7)):
+        values, mask = 2 + 3 * normal_from(draw, rows, steps), ragged_from(draw, rows, steps)
+        found += _means(draw, mask, values, values.masked_fill(~mask, math.nan))
     empty = ragged_from(draw, 3, 4)
     empty[1] = False
     one = torch.tensor([[False, True, False], [False, False, False]])
@@ -107,6 +99,22 @@ def _values(draw: torch.Generator) -> list[Call]:
     # Far from 0, where squares lose their last digits; numbers that have an exact mean.
     far = torch.tensor([[1e6 - 2, 1e6, 1e6 + 2]], dtype=torch.float64)
     found.append(example(masked_whiten, values=far, mask=torch.ones(1, 3).bool()))
+    # Plain ones: padding on the right, finite numbers in it; 9 real tokens, since 9 / 8 is exact in any float.
+    for lengths in ([2, 4, 3], [1, 5, 1, 2]):
+        mask = torch.arange(max(lengths) + 1) < torch.tensor(lengths).unsqueeze(1)
+        found += _means(draw, mask, 2 + 3 * normal_from(draw, *mask.shape))
+    return found
+
+
+def _means(draw: torch.Generator, mask: Tensor, *values: Tensor) -> list[Call]:
+    weights = {"grad_of": "values", "grad_weights": normal_from(draw, *mask.shape)}
+    found = []
+    for one in values:
+        found += [
+            example(masked_mean, one, mask, grad_of="values"),
+            example(masked_whiten, one, mask, **weights),
+            example(masked_whiten, one, mask, shift_mean=False, **weights),
+        ]
     return found
 
 

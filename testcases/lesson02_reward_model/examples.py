@@ -23,7 +23,8 @@ from tutorial.lesson02_reward_model import (
 def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64; padding on either side; one row, square batches, ties and scores far apart."""
     draw = generator(seed)
-    makers = (_of_masks, _of_forward, _of_scores, _of_token_pairwise_loss, _of_calibrate, _of_train_reward_model)
+    makers = [_of_masks, _of_forward, _of_scores, _of_token_pairwise_loss]
+    makers += [_of_preference_accuracy, _of_calibrate, _of_train_reward_model]
     return [call for make in makers for call in make(draw)]
 
 
@@ -90,7 +91,11 @@ def _of_scores(draw: torch.Generator) -> list[Call]:
     found.append(example(pairwise_loss, far.float() / 4, torch.zeros(3)))
     for shape in ((3, 4), (1, 3), (4, 2), (3, 3), (2, 5)):
         found.append(example(ranking_loss, normal_from(draw, *shape), grad_of="scores"))
-    found.append(example(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores"))
+    return [*found, example(ranking_loss, scores=700 * normal_from(draw, 2, 3), grad_of="scores")]
+
+
+def _of_preference_accuracy(draw: torch.Generator) -> list[Call]:
+    found = []
     for count in (53, 97, 1):  # so many that a new share is seldom an old one
         chosen, rejected = normal_from(draw, count), normal_from(draw, count)
         chosen[count // 2 :: 3] = rejected[count // 2 :: 3]

@@ -25,25 +25,15 @@ VALUE = ("values", "old_values", "returns")
 def examples(seed: int) -> list[Call]:
     """O(1) numbers in float64, half of the tokens outside the interval; 16 real tokens, ragged, or 8 without a mask."""
     draw = generator(seed)
-    on_the_right = torch.arange(7) < torch.tensor([[5], [7], [4]])
     found = []
-    # The last ones are plain: padding on the right, finite numbers in it.
-    for shape, mask, garbage, policy, value in (
-        ((3, 7), _mask(draw, (3, 7)), 9.0, POLICY, VALUE),
-        ((4, 4), None, 0.0, POLICY, VALUE),
-        ((6, 6), _mask(draw, (6, 6)), math.nan, POLICY, VALUE),
-        ((8,), None, 0.0, POLICY, VALUE),
-        ((3, 7), on_the_right, 9.0, "log_probs", "values"),
+    for shape, masked, garbage in (
+        ((3, 7), True, 9.0),
+        ((4, 4), False, 0.0),
+        ((6, 6), True, math.nan),
+        ((8,), False, 0),
     ):
-        terms = [_filled(one, mask, garbage) for one in _policy_terms(draw, shape)]
-        values = [_filled(one, mask, garbage) for one in _values(draw, shape)]
-        clip_epsilon, beta = _between(draw, 0.25, 0.6), _between(draw, 0.3, 2.0)
-        found += [
-            example(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=policy),
-            example(compute_value_loss, *values, clip_epsilon, mask, grad_of=value),
-            example(ppo_statistics, *terms, clip_epsilon, mask),
-            example(compute_kl_penalty_loss, *terms, beta, mask, grad_of=policy),
-        ]
+        mask = _mask(draw, shape) if masked else None
+        found += _losses(draw, shape, mask, garbage, by=3)
     # One bad token became several times as likely, one has no advantage; then a ratio of 1, at the bound itself.
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
     found.append(example(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
@@ -57,7 +47,23 @@ def examples(seed: int) -> list[Call]:
         found.append(example(compute_kl_penalty_loss, *tail, 0.7, grad_of="log_probs"))
     # float32 has no number for this ratio.
     found.append(example(ppo_statistics, [-1.0, -0.5], [-121.0, -1.0], [1.0, 0.5]))
-    return found + _objectives(draw) + _at_the_defaults(draw) + _of_numbers(draw)
+    found += [*_objectives(draw), *_at_the_defaults(draw), *_of_numbers(draw)]
+    # Plain ones: padding on the right, finite numbers in it; again 16 real tokens.
+    on_the_right = torch.arange(7) < torch.tensor([[5], [7], [4]])
+    return found + _losses(draw, (3, 7), on_the_right, 9.0, by=1)
+
+
+def _losses(draw: torch.Generator, shape: tuple[int, ...], mask: Tensor | None, garbage: float, by: int) -> list[Call]:
+    """With `garbage` under the mask, and gradients by the first so many arguments."""
+    terms = [_filled(one, mask, garbage) for one in _policy_terms(draw, shape)]
+    values = [_filled(one, mask, garbage) for one in _values(draw, shape)]
+    clip_epsilon, beta = _between(draw, 0.25, 0.6), _between(draw, 0.3, 2.0)
+    return [
+        example(compute_ppo_loss, *terms, clip_epsilon, mask, grad_of=POLICY[:by]),
+        example(compute_value_loss, *values, clip_epsilon, mask, grad_of=VALUE[:by]),
+        example(ppo_statistics, *terms, clip_epsilon, mask),
+        example(compute_kl_penalty_loss, *terms, beta, mask, grad_of=POLICY[:by]),
+    ]
 
 
 def _objectives(draw: torch.Generator) -> list[Call]:

@@ -74,10 +74,10 @@ def _rewards(draw: torch.Generator) -> list[Call]:
         if garbage is not None:
             log_probs = log_probs.masked_fill(~mask, garbage)
             ref_log_probs = ref_log_probs.masked_fill(~mask, -garbage)
-        scores = 3 * normal_from(draw, rows)
-        scores[0] = 20.0
-        scores[-1] = -20.0 if rows > 1 else 20.0
-        kl_coef, clip_score = 0.2 + float(uniform_from(draw)), 1 + float(uniform_from(draw))
+        scores, kl_coef, clip_score = 3 * normal_from(draw, rows), 0.3, 1.5
+        if gap:
+            scores[0], scores[-1] = 20.0, -20.0 if rows > 1 else 20.0
+            kl_coef, clip_score = 0.2 + float(uniform_from(draw)), 1 + float(uniform_from(draw))
         args, slopes = (scores, log_probs, ref_log_probs, mask), ("scores", *BOTH) if gap else ()
         for estimator in ("k1", "k2", "k3"):
             found.append(example(compute_rewards, *args, kl_coef, clip_score, estimator, grad_of=slopes))
