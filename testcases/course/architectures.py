@@ -45,6 +45,7 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "lfm2": ("Lfm2Config", {**GROUPED, "layer_types": ["conv", "full_attention"]}),
     "bert": ("BertConfig", {**PLAIN, "is_decoder": True}),
+    "roberta": ("RobertaConfig", {**PLAIN, "is_decoder": True}),
 }
 """Name -> transformers' class of its configuration, and the arguments for that."""
 

@@ -1,5 +1,7 @@
 """Memory that does not grow with the rollout: each way to need less of it gives the numbers of the plain way."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -63,13 +65,14 @@ def small_policy(seed: int = 1, words: int = 12):
     return build_causal_lm("gpt2", words, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=seed)
 
 
-def small_trainer(kind: type[PPOTrainer] = PPOTrainer, **settings) -> PPOTrainer:
+def small_trainer(kind: type[PPOTrainer] = PPOTrainer, parts: dict[str, Any] | None = None, **settings) -> PPOTrainer:
+    """A trainer whose run takes a second; `parts` are what else it is given, such as a sampler."""
     policy = small_policy()
     torch.manual_seed(0)
     model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True))).double()
     options = {"num_updates": 2, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}
     config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options | settings)
-    return kind(model, TokenSum(), make_reference(policy), config)
+    return kind(model, TokenSum(), make_reference(policy), config, **(parts or {}))
 
 
 class TokenSum(torch.nn.Module):

@@ -15,18 +15,12 @@ from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm
 
 
-def trainer_with(kind=PPOTrainer, reward=None, tokenizer=None, settings=None, **parts):
-    plain = small_trainer(**(settings or {}))
-    model = plain.accelerator.unwrap_model(plain.model)
-    return kind(model, reward or TokenSum(), plain.ref_model, plain.config, tokenizer, **parts)
-
-
 def adamw(groups, **more):
     return torch.optim.AdamW(groups, eps=1e-5, weight_decay=0.0, fused=True, **more)
 
 
 def test_the_same_optimizer_by_hand_is_the_same_run():
-    assert trainer_with().train(PROMPTS) == trainer_with(optimizer=adamw).train(PROMPTS)
+    assert small_trainer().train(PROMPTS) == small_trainer(parts={"optimizer": adamw}).train(PROMPTS)
 
 
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
@@ -44,14 +38,14 @@ def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, 
         return made[0]
 
     settings = {"critic_learning_rate": 0.5, "learning_rate": 0.1, "num_updates": 2}
-    run = trainer_with(kind, settings=settings, optimizer=optimizer, schedule=lambda done: (1.0, 0.25)[done])
+    run = small_trainer(kind, {"optimizer": optimizer, "schedule": lambda done: (1.0, 0.25)[done]}, **settings)
     history = run.train(PROMPTS)
     assert [metrics["learning_rate"] for metrics in history] == [0.1, 0.025]
     assert [group["lr"] for group in made[0].param_groups] == [0.025, 0.025, 0.125, 0.125]
     assert [group["weight_decay"] for group in made[0].param_groups] == [0.1, 0.0] * 2
     assert all("momentum_buffer" in state for state in made[0].state.values())
     run.save_checkpoint(tmp_path)
-    again = trainer_with(kind, settings=settings, optimizer=lambda groups: made.clear() or optimizer(groups))
+    again = small_trainer(kind, {"optimizer": lambda groups: made.clear() or optimizer(groups)}, **settings)
     again.load_checkpoint(tmp_path)
     assert str(again.optimizer.state_dict()) == str(run.optimizer.state_dict())
 
@@ -66,13 +60,13 @@ def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, 
 )
 def test_another_optimizer_is_refused(parts, sentence):
     with pytest.raises(ValueError, match=sentence):
-        trainer_with(**parts)
+        small_trainer(parts=parts)
 
 
 def test_a_schedule_gives_numbers_of_at_least_0():
     for wrong in (None, -1.0):
         with pytest.raises(ValueError, match=r"expected schedule\(0\)"):
-            trainer_with(schedule=lambda done, wrong=wrong: wrong).train(PROMPTS)
+            small_trainer(parts={"schedule": lambda done, wrong=wrong: wrong}).train(PROMPTS)
 
 
 SEEN: list[tuple] = []

@@ -5,25 +5,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import (
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
-    Gemma3TextConfig,
-    GPT2Config,
-    LlamaConfig,
-    Qwen2Config,
-    RobertaConfig,
-)
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, PretrainedConfig
 
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
 from solutions.lesson08_rollout import generate, generation
 from solutions.lesson09_ppo_trainer import encode_prompts, make_scorer
+from testcases.course import architectures
+from testcases.course.architectures import PAD, STOP, VOCABULARY
 from tiny_models.builders import build_causal_lm
 
-VOCABULARY, STOP, PAD = 23, 1, 0
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15]]
 
 
@@ -69,20 +61,13 @@ def test_the_cache_goes_on_by_the_name_of_the_models_forward(policy) -> None:
     assert all(map(torch.equal, got, expected))
 
 
-SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}
-FAMILIES = {
-    "gpt2": (GPT2Config, {"n_embd": 16, "n_head": 2, "n_layer": 2}),
-    "llama": (LlamaConfig, {**SIZES, "num_key_value_heads": 2}),
-    "qwen2": (Qwen2Config, {**SIZES, "num_key_value_heads": 1}),
-    "gemma3": (Gemma3TextConfig, {**SIZES, "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4}),
-}
-CLASSIFIERS = FAMILIES | {"roberta": (RobertaConfig, SIZES)}
+FAMILIES = ("gpt2", "llama", "qwen2", "gemma3")
 
 
-def config_of(family: str, pad: int):
-    make, sizes = CLASSIFIERS[family]
+def config_of(family: str, pad: int) -> PretrainedConfig:
     torch.manual_seed(3)
-    return make(vocab_size=VOCABULARY, pad_token_id=pad, bos_token_id=None, eos_token_id=STOP, num_labels=1, **sizes)
+    options = {"is_decoder": False} if family == "roberta" else {}
+    return architectures.config_of(family, pad_token_id=pad, num_labels=1, **options)
 
 
 def padded(pad: int = PAD):
@@ -95,7 +80,7 @@ def padded(pad: int = PAD):
 
 
 @pytest.mark.parametrize("own_pad", [PAD, STOP, 22], ids=["its-own-pad", "pad-is-eos", "another-pad"])
-@pytest.mark.parametrize("family", CLASSIFIERS)
+@pytest.mark.parametrize("family", [*FAMILIES, "roberta"])
 def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alone(family, own_pad) -> None:
     judge = AutoModelForSequenceClassification.from_config(config_of(family, own_pad)).double().eval()
     ids, visible, prompt_length = padded()

@@ -35,9 +35,7 @@ class Scripted:
 
 
 def trainer_with(sampler, kind=PPOTrainer, **settings):
-    plain = small_trainer(**settings)
-    model = plain.accelerator.unwrap_model(plain.model)
-    return kind(model, TokenSum(), plain.ref_model, plain.config, sampler=sampler)
+    return small_trainer(kind, {"sampler": sampler}, **settings)
 
 
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])

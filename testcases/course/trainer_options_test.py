@@ -1,7 +1,6 @@
 """Settings of the trainer that no exercise needs: schedules, the critic's own rate, several samples per prompt; what is
 refused: settings, models and prompts of another kind."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +12,7 @@ from ppo_by_hand.core.texts import PromptQueue
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
-from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_trainer
+from testcases.course.memory_test import PROMPTS, rolled_out, small_trainer
 from testcases.harness.suite.asserts import named
 
 
@@ -25,9 +24,7 @@ from testcases.harness.suite.asserts import named
     },
 )
 def test_the_learning_rate_of_each_update_by_hand(options, rates):
-    plain = small_trainer()
-    config = replace(plain.config, num_updates=6, learning_rate=8.0, critic_learning_rate=80.0)
-    trainer = PPOTrainer(plain.model, TokenSum(), plain.ref_model, config, **options)
+    trainer = small_trainer(parts=options, num_updates=6, learning_rate=8.0, critic_learning_rate=80.0)
     for rate in rates:
         trainer._set_learning_rate()
         assert [group["lr"] for group in trainer.optimizer.param_groups] == pytest.approx([rate, 10 * rate], abs=1e-12)
@@ -78,28 +75,26 @@ def test_each_prompt_of_an_update_is_answered_several_times():
     ],
 )
 def test_a_configuration_that_would_silently_be_something_else_is_refused(name, value, sentence, kind, monkeypatch):
-    plain = small_trainer()
     monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=sentence):
-        kind(plain.model, TokenSum(), plain.ref_model, plain.config)
+        small_trainer(kind)
     monkeypatch.delenv(name)
     assert small_trainer().accelerator.gradient_accumulation_steps == 1
 
 
 @pytest.mark.parametrize("stage, micro", [(3, None), (2, 1)], ids=["zero-3", "microbatches"])
 def test_deepspeed_that_the_trainer_cannot_use_is_refused(stage, micro, monkeypatch):
-    plain, plugin = small_trainer(micro_batch_size=micro), SimpleNamespace(zero_stage=stage, deepspeed_config={})
+    plugin = SimpleNamespace(zero_stage=stage, deepspeed_config={})
     monkeypatch.setattr(scaled, "Accelerator", lambda: SimpleNamespace(state=SimpleNamespace(deepspeed_plugin=plugin)))
     with pytest.raises(ValueError, match=f"expected ZeRO stage 1 or 2 and .* got stage {stage} and"):
-        DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
+        small_trainer(DistributedPPOTrainer, micro_batch_size=micro)
     assert not plugin.deepspeed_config
 
 
 def test_processes_with_other_settings_are_refused(monkeypatch):
-    plain = small_trainer()
     monkeypatch.setattr(Processes, "collect", lambda self, things: [*things, things[0] | {"seed": 7}])
     with pytest.raises(ValueError, match="got seed 0 in process 0 and 7 in process 1; each samples"):
-        DistributedPPOTrainer(plain.model, TokenSum(), plain.ref_model, plain.config)
+        small_trainer(DistributedPPOTrainer)
 
 
 def test_a_log_folder_that_is_a_file_is_refused():

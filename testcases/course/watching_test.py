@@ -18,7 +18,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson08_rollout.rollout import rollout_metrics
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from testcases.course import hub
-from testcases.course.memory_test import PROMPTS, rolled_out, small_trainer
+from testcases.course.memory_test import PROMPTS, rolled_out, small_policy, small_trainer
 from testcases.harness.catalog.lessons import ROOT
 from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm
@@ -131,22 +131,11 @@ def test_the_log_writes_valid_json_and_ends_a_run_of_nan(tmp_path, capsys):
     assert [file.name for file in tmp_path.glob("events*")], "TensorBoard's file"
 
 
-def trainer(*, reward=None, dropout=0.0, reference_seed=1, **settings) -> PPOTrainer:
-    """A run on a tiny GPT-2 of random weights, whose reward is the share of small token ids."""
-    policy = build_causal_lm(
-        "gpt2", 12, n_layer=1, n_embd=16, n_head=2, dropout=dropout, eos_token_id=1, pad_token_id=0, seed=1
-    )
-    reference = build_causal_lm(
-        "gpt2", 12, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=reference_seed
-    )
-    options = {"num_updates": 3, "batch_size": 32, "max_new_tokens": 8, "num_minibatches": 2, "num_epochs": 2}
-    config = PPOConfig(stop_token_ids=(1, 2, 3, 4), pad_token_id=0, **{**options, **settings})
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        critic = ValueModel(make_reference(policy).base_model.requires_grad_(True))
-    model = PolicyAndValue(policy, critic)
-    made = PPOTrainer(model, torch.nn.Identity(), reference, config)
-    made.score = reward or (lambda ids, visible, start, prompts: (ids[:, start:] < 6).float().mean(dim=1))
+def trainer(reference_seed: int = 1, **settings) -> PPOTrainer:
+    """A run whose reward is the share of small token ids."""
+    made = small_trainer(**{"num_updates": 3, "batch_size": 32, "max_new_tokens": 8, **settings})
+    made.ref_model = make_reference(small_policy(reference_seed).double())
+    made.score = lambda ids, visible, start, prompts: (ids[:, start:] < 6).double().mean(dim=1)
     return made
 
 
@@ -168,7 +157,7 @@ def test_a_wrong_temperature_in_training_shows_in_the_first_ratio(capsys):
     sampled = run.generate_responses
 
     def sampled_at_temperature_1(prompts):
-        run.config, right = PPOConfig(stop_token_ids=(1, 2, 3, 4), pad_token_id=0, max_new_tokens=8), run.config
+        run.config, right = replace(run.config, temperature=1.0), run.config
         try:
             return sampled(prompts)
         finally:
