@@ -31,7 +31,7 @@ from .intake.selection import course_files  # noqa: E402
 from .intake.submissions import from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .marking.secret import kept_in, new, secret_of  # noqa: E402
-from .sandbox.limits import Limits  # noqa: E402
+from .sandbox.bubblewrap import Limits, NoSandbox, check_sandbox  # noqa: E402
 from .status import GRADER, NOT_SANDBOXED  # noqa: E402
 from .text import clean  # noqa: E402
 
@@ -127,11 +127,9 @@ def _find_sandbox(kind: str) -> None:
     import torch
 
     torch.set_num_threads(1)
-    from .sandbox import bubblewrap
-
     try:
-        bubblewrap.check_sandbox(kind)
-    except bubblewrap.NoSandbox as error:
+        check_sandbox(kind)
+    except NoSandbox as error:
         raise ValueError(str(error)) from None
 
 
@@ -245,8 +243,4 @@ def _refuse(text: str) -> int:
 
 
 if __name__ == "__main__":
-    if sys.getfilesystemencoding() != "utf-8":
-        # An old cluster's LC_ALL=C: names of files and of people are read and written as on every other machine.
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     main()

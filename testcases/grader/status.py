@@ -15,21 +15,22 @@ OUTPUT, NOT_STARTED, MISSING, BLOCKED = "output-limit", "not-started", "missing"
 NOT_ASKED = "not-asked"
 """Its time was over, or that of its lesson, or the run ended before it."""
 TAMPER, GRADER = "tamper-suspected", "grader-error"
-STATUSES = (
-    PASSED,
-    WRONG,
-    ERROR,
-    TIMEOUT,
-    MEMORY,
-    CRASH,
-    OUTPUT,
-    NOT_STARTED,
-    MISSING,
-    BLOCKED,
-    NOT_ASKED,
-    TAMPER,
-    GRADER,
-)
+STATUSES = {
+    PASSED: "passed",
+    WRONG: "wrong answer",
+    ERROR: "raised an error",
+    TIMEOUT: "too slow",
+    MEMORY: "too much memory",
+    CRASH: "crashed",
+    OUTPUT: "answer too large",
+    NOT_STARTED: "not started",
+    MISSING: "missing",
+    BLOCKED: "waits for another exercise",
+    NOT_ASKED: "not asked, because the time was over",
+    TAMPER: "tampering suspected",
+    GRADER: "grader error, no verdict",
+}
+"""And what a page calls each."""
 ABSENT = (NOT_STARTED, MISSING, BLOCKED)
 """Not attempted."""
 GRADED, EMPTY, UNREADABLE = "graded", "empty", "unreadable"
@@ -41,7 +42,7 @@ STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"to
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
 SECOND, NEAR, LOAD, OLDER = "a second copy", "a near name", "does not load", "an older attempt"
 CLOSED, ENCODING, LONG = "an archive that is not read", "a strange encoding", "more than a page shows"
-OTHER_FOLDER, UNLOOKED = "work in another folder", "not looked at"
+UNLOOKED = "not looked at"
 OWNER, GIVEN, CONFLICT = "whose is it?", "a mark by hand", "changed after your edit"
 CHANGED, NOT_FOUND, UNWRITTEN = "other points than before", "no such submission", "a report is missing"
 """What an instructor should look at in a submission, whatever its mark."""

@@ -17,7 +17,7 @@ from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.mutations import suspects
 from testcases.harness.oracle.stubs import stubs_of
 
-from ..status import OTHER_FOLDER, SECOND
+from ..status import SECOND
 
 Read = Callable[[str], bytes]
 
@@ -125,8 +125,6 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
         chosen.folders.append(best.folder or ".")
         for other in own if is_asked else ():
             _compare(best, other, chosen)
-        if is_asked and best.is_untouched:
-            _compare_with_given(best, [root for root in roots.get(lesson, ()) if root not in own], chosen)
     chosen.folders = list(dict.fromkeys(chosen.folders))
     chosen.others -= set(chosen.files.values())
     chosen.beside = _beside(names, chosen.files)
@@ -169,15 +167,6 @@ def _compare(best: _Root, other: _Root, chosen: Chosen) -> None:
     differing = [path for path, data in other.texts.items() if best.texts.get(path, data) != data]
     if differing and not other.is_untouched:
         chosen.doubts.append((SECOND, f"graded {best.shown}; {other.shown} has another {differing[0]}"))
-
-
-def _compare_with_given(best: _Root, roots: Iterable[_Root], chosen: Chosen) -> None:
-    """Somebody may have worked in solutions/, beside a tutorial/ that is as it was handed out."""
-    for root in roots:
-        changed = [path for path, data in root.texts.items() if data != (SOLUTIONS / path).read_bytes()]
-        if changed:
-            text = f"nobody has worked on {best.shown}; {root.folder} has a changed {changed[0]}"
-            chosen.doubts.append((OTHER_FOLDER, text))
 
 
 @cache

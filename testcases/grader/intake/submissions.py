@@ -16,7 +16,7 @@ from typing import Any
 
 from testcases.harness.execution.modules import strange_encoding
 
-from ..sandbox.guest import linux
+from ..sandbox.guest.worker import die_with_parent
 from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND, UNLOOKED
 from ..text import clean
 from .archives import ARCHIVES, Tree, Unreadable, is_archive, kind_of, open_file, packed_problem
@@ -138,7 +138,7 @@ def read_submission(hand_in: HandIn, lessons: Collection[str] = ()) -> Submissio
 
 def _send(connection: Connection, work: Callable[[], Submission]) -> None:
     with contextlib.suppress(AttributeError, OSError):
-        linux.die_with_parent()
+        die_with_parent()
     with contextlib.suppress(OSError, ValueError):
         held = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (held + READ_BYTES,) * 2)

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog.lessons import course_lessons, lesson_names
+from testcases.harness.catalog.lessons import ROOT, course_lessons, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.suite.runner import entries
 
@@ -62,11 +62,6 @@ class Assignment:
             for exercise, group in groups.items()
         }
 
-    def as_dict(self) -> dict[str, Any]:
-        """What `from_dict` reads, in values of JSON."""
-        found = {"title": self.title, "exercises": list(self.names), "points": self.points, "weights": self.weights}
-        return {key: value for key, value in found.items() if value}
-
 
 @cache
 def course_points() -> dict[Exercise, int]:
@@ -98,6 +93,12 @@ def asked_for(file: str = "", lessons: str = "", points: str = "") -> Assignment
     if points:
         data["points"] = float(points) if points.replace(".", "", 1).isdecimal() else points
     return from_dict(data)
+
+
+def carried() -> Assignment:
+    """What counts in an autograder: its assignment.toml lies in the folder of the course."""
+    path = ROOT / "assignment.toml"
+    return from_file(path) if path.exists() else everything()
 
 
 def from_file(path: Path) -> Assignment:

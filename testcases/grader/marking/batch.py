@@ -24,8 +24,8 @@ from testcases.harness.suite.runner import keep_what_is_loaded
 from ..intake.exports import HandIn, find_outside
 from ..intake.submissions import Submission, read_submission
 from ..sandbox import staging
-from ..sandbox.guest import linux
-from ..sandbox.limits import Limits
+from ..sandbox.bubblewrap import Limits
+from ..sandbox.guest.worker import die_with_parent
 from ..sandbox.sandbox import Sandbox
 from ..text import clean
 from .assignment import Assignment
@@ -57,7 +57,7 @@ class Batch:
     def __post_init__(self) -> None:
         for lesson in self.assignment.lessons:
             asked = [name for name in self.assignment.names if name.startswith(f"{lesson}.")]
-            text = "\n".join([staging.fingerprint_of(lesson), repr(self.limits), *asked])
+            text = "\n".join([staging.fingerprint(), repr(self.limits), *asked])
             self.suites[lesson] = hashlib.sha256(text.encode()).hexdigest()
 
     def kept(self, result: Any, submission: Submission) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
 
 
 def _grader(sandbox: Sandbox, batch: Batch) -> Grader:
-    return Grader(sandbox, batch.secret, staging.untouched(), batch.assignment.exercises, batch.suites)
+    return Grader(sandbox, batch.secret, batch.assignment.exercises, batch.suites)
 
 
 @dataclass
@@ -140,7 +140,7 @@ def _marked(hand_ins: list[HandIn], results: Path, batch: Batch, jobs: int, bar:
                     tqdm.write(f"{one.hand_in.student}: grader error: {why}", file=sys.stderr)
                     path = results / f"{one.hand_in.file_name}.json"
                     common = {"secret": batch.secret.id, "sandbox": batch.kind}
-                    write_json(path, empty_result(one.hand_in, batch.assignment.exercises, common, why), lasting=True)
+                    write_json(path, empty_result(one.hand_in, common, why), lasting=True)
                 bar.update()
                 yield one.hand_in if why else None
     finally:
@@ -177,7 +177,7 @@ def _answer(one: _Process) -> str | OSError:
 def _mark(said: Connection, hand_in: HandIn, results: Path, batch: Batch) -> None:
     """Read one submission, mark what of it is new, and write the result, after each lesson as well."""
     with contextlib.suppress(AttributeError, OSError):
-        linux.die_with_parent()
+        die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     path = results / f"{hand_in.file_name}.json"
 

@@ -24,14 +24,14 @@ from testcases.harness.suite.session import Engine
 from ..intake.exports import HandIn
 from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match
-from ..sandbox import users
+from ..sandbox.bubblewrap import what_holds
 from ..sandbox.sandbox import Sandbox, WorkerError
+from ..sandbox.staging import untouched
 from ..sandbox.worker_client import InSandbox
 from ..status import (
     BLOCKED,
     ERROR,
     FIRST,
-    GRADED,
     GRADER,
     LOAD,
     LONG,
@@ -56,9 +56,7 @@ ALLOCATOR = "DefaultCPUAllocator"
 """Torch's, in the message of its RuntimeError where there is no memory left."""
 
 
-def empty_result(
-    hand_in: HandIn, exercises: tuple[Exercise, ...], common: Mapping[str, Any], why: str
-) -> dict[str, Any]:
+def empty_result(hand_in: HandIn, common: Mapping[str, str], why: str) -> dict[str, Any]:
     """A result without a verdict. Apart from whose it is, nothing in it comes from the submission: it is made where
     something in that has stopped the grader.
 
@@ -66,39 +64,27 @@ def empty_result(
         common: what the results of a batch have in common.
         why: the error.
     """
-    lessons = _all(exercises, GRADER, why)
     return {
         "student": hand_in.student,
-        "status": GRADED,
+        "status": GRADER,
         **hand_in.told,
-        **_points(lessons),
+        **_points({}),
         **dict.fromkeys(("folder", "content", "code"), ""),
         "notes": [f"grader error: {why}"],
         "seconds": 0.0,
-        "lessons": lessons,
+        "lessons": {},
         "doubts": [],
         "files": [],
         **common,
     }
 
 
-def _all(exercises: tuple[Exercise, ...], status: str, why: str) -> dict[str, Any]:
-    """The lessons of a result in which every test has the same status."""
-    lessons = {}
-    for lesson, asked in plan(exercises).items():
-        found = {name: _summary([Result(entry, status, why) for entry in tests]) for name, tests in asked.items()}
-        lessons[lesson] = {**_points(found), "exercises": found, "suite": "", "unloaded": {}}
-    return lessons
-
-
 @dataclass
 class Grader:
-    """Marks submissions, one after the other, in one sandbox."""
+    """Marks one submission in a sandbox of its own."""
 
     sandbox: Sandbox
     secret: Secret
-    untouched: Mapping[str, bytes]
-    """What the files look like before anybody works on them."""
     exercises: tuple[Exercise, ...] = ()
     """Those of the assignment."""
     suites: Mapping[str, str] = field(default_factory=dict)
@@ -114,9 +100,9 @@ class Grader:
             keep: told it after each lesson, too: the run may be ended from outside, such as by a platform.
         """
         start = time.monotonic()
-        self.sandbox.begin()
-        lessons = {**_all(self.exercises, NOT_ASKED, "not asked: the run ended before it"), **submission.kept}
-        for lesson, exercises in plan(self.exercises).items():
+        planned = plan(self.exercises)
+        lessons = {lesson: submission.kept.get(lesson) or _not_asked(planned[lesson]) for lesson in planned}
+        for lesson, exercises in planned.items():
             if lesson in submission.kept:
                 continue
             # One for each lesson, so that no answer is kept longer than that.
@@ -148,7 +134,7 @@ class Grader:
             "folder": submission.folder,
             "content": submission.content,
             "code": submission.code,
-            "notes": [*([f"{UNSAFE}: {users.said()}"] if self.sandbox.kind == "none" else []), *submission.notes],
+            "notes": [*([f"{UNSAFE}: {what_holds()}"] if self.sandbox.kind == "none" else []), *submission.notes],
             "doubts": [asdict(doubt) for doubt in _doubts(submission, lessons, files)],
             "seconds": round(seconds, 2),
             "lessons": lessons,
@@ -164,7 +150,7 @@ class Grader:
         found, letters, lines = [], MOST_SHOWN, MOST_LINES
         for path in paths:
             data = submission.files[path]
-            if path.partition("/")[0] not in lessons and self.untouched.get(path) == data:
+            if path.partition("/")[0] not in lessons and untouched().get(path) == data:
                 continue
             text = text_of(data)
             rows = text[:letters].splitlines(keepends=True)[:lines]
@@ -185,7 +171,7 @@ class Grader:
             text = f"{lesson} · {name} · missing\nthere is no file tutorial/{file}"
             text += close_match(file, submission.others)
             return _summary([Result(entry, MISSING, text) for entry in tests])
-        if submission.files[file] == self.untouched.get(file):
+        if submission.files[file] == untouched().get(file):
             return _summary([Result(entry, NOT_STARTED, f"{lesson}: {name} is not started") for entry in tests])
         results: list[Result] = []
         for entry, group in tests.items():
@@ -232,6 +218,13 @@ class Grader:
                 return case.run() is None
             except Exception:
                 return False
+
+
+def _not_asked(exercises: Mapping[str, Iterable[Entry]]) -> dict[str, Any]:
+    """The marks of a lesson while it waits."""
+    why = "not asked: the run ended before it"
+    found = {name: _summary([Result(entry, NOT_ASKED, why) for entry in tests]) for name, tests in exercises.items()}
+    return {**_points(found), "exercises": found, "suite": "", "unloaded": {}}
 
 
 def _worker_of(engine: Engine) -> InSandbox:

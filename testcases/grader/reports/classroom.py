@@ -1,7 +1,6 @@
-"""GitHub Classroom: the workflow file, and the step that hands its points over.
+"""GitHub Classroom: the step of ready/github-classroom.yml that hands the points over, after `make check`.
 
-python -m testcases.grader.reports.classroom workflow > .github/workflows/classroom.yml
-python -m testcases.grader.reports.classroom points OUT     what the workflow calls after `make check`
+python -m testcases.grader.reports.classroom OUT
 """
 
 import argparse
@@ -12,16 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog.lessons import ROOT, TESTCASES
-
-from ..marking.assignment import everything, from_file
+from ..marking.assignment import carried
 from ..status import GRADER, PASSED
-from ..text import clean, clean_lines
+from ..text import clean_lines
 from .sheets import Sheet, only
 
 MAX_OUTPUT = 500
-
-WORKFLOW = (TESTCASES / "grader" / "ready" / "github-classroom.yml").read_text("utf-8")
 
 
 def points(sheet: Sheet) -> dict[str, Any]:
@@ -48,8 +43,7 @@ def points(sheet: Sheet) -> dict[str, Any]:
 
 def write_output(out: Path, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
-    carried = ROOT / "assignment.toml"
-    sheet = only(out, from_file(carried) if carried.exists() else everything())
+    sheet = only(out, carried())
     for exercise in sheet.exercises:
         print(f"| {exercise.points!s:>11} {exercise.status:17}{exercise.lesson} {exercise.name}")
     for note in (*sheet.flags, *sheet.notes):
@@ -65,20 +59,14 @@ def _quiet(text: str) -> str:
     return clean_lines(text).replace("::", ": :").replace("##[", "# #[")
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("workflow", help="print the workflow file")
-    commands.add_parser("points", help="hand the points to GitHub").add_argument("out", type=Path)
-    options = parser.parse_args(arguments)
-    if options.command == "workflow":
-        print(WORKFLOW, end="")
-        return 0
-    target = os.environ.get("GITHUB_OUTPUT")
+    parser.add_argument("out", type=Path)
+    out, target = parser.parse_args().out, os.environ.get("GITHUB_OUTPUT")
     if not target:
-        print(clean("error: expected to run in a workflow, where GITHUB_OUTPUT names a file"), file=sys.stderr)
+        print("error: expected to run in a workflow, where GITHUB_OUTPUT names a file", file=sys.stderr)
         return 2
-    return write_output(options.out, Path(target))
+    return write_output(out, Path(target))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 from ppo_by_hand.core.files import write_json
 
-from ..marking.assignment import Assignment, asked_for, everything, from_file
+from ..marking.assignment import asked_for, carried
 from ..status import GRADER, PASSED
 from .sheets import Exercise, Sheet, only
 
@@ -52,31 +52,21 @@ def results(sheet: Sheet) -> dict[str, Any]:
     return {**found, "score": sheet.all_points.score} if is_final else found
 
 
-def make_autograder_zip(path: Path, assignment: Assignment | None = None) -> Path:
-    """The zip to upload: setup.sh and run_autograder at its root, the course beside them, with what counts.
+def make_autograder_zip(path: Path, what_counts: str = "") -> Path:
+    """The zip to upload: setup.sh and run_autograder at its root, the course beside them, and its assignment.toml.
 
     The same tree gives the same bytes.
     """
-    asked = assignment or everything()
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.new")
     with zipfile.ZipFile(beside, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "setup.sh", SETUP.encode(), 0o755)
         _add(archive, "run_autograder", RUN.encode(), 0o755)
-        _add(archive, "course/assignment.toml", toml_of(asked).encode(), 0o644)
+        _add(archive, "course/assignment.toml", what_counts.encode(), 0o644)
         for file in _carried():
             _add(archive, f"course/{file.relative_to(ROOT).as_posix()}", file.read_bytes(), 0o644)
     os.replace(beside, path)
     return path
-
-
-def toml_of(assignment: Assignment) -> str:
-    """The file that gives this assignment again: JSON's texts, numbers and lists are TOML's, too."""
-    data = assignment.as_dict()
-    weights = data.pop("weights", {})
-    lines = [f"{key} = {json.dumps(value)}" for key, value in data.items()]
-    lines += ["[weights]"] if weights else []
-    return "\n".join([*lines, *(f"{json.dumps(name)} = {weight}" for name, weight in weights.items())]) + "\n"
 
 
 def _test(exercise: Exercise, number: str) -> dict[str, Any]:
@@ -132,15 +122,16 @@ def main(arguments: list[str] | None = None) -> None:
     one.add_argument("target", type=Path)
     options = parser.parse_args(arguments)
     if options.command == "results":
-        carried = ROOT / "assignment.toml"
-        asked = from_file(carried) if carried.exists() else everything()
-        write_json(options.target, results(only(options.out, asked)))
+        write_json(options.target, results(only(options.out, carried())))
         return
     try:
         asked = asked_for(options.assignment, options.lessons, options.points)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    path = make_autograder_zip(options.path, asked)
+    lines = [f"lessons = {json.dumps(options.lessons.replace(',', ' ').split())}"] if options.lessons else []
+    lines += [f"points = {options.points}"] if options.points else []
+    text = Path(options.assignment).read_text("utf-8-sig") if options.assignment else "\n".join(lines)
+    path = make_autograder_zip(options.path, text)
     print(f"wrote {path}: upload it as the assignment's autograder, of {asked.total:g} points")
 
 

@@ -27,21 +27,6 @@ from .sheets import Exercise, Points, Sheet, number
 from .table import Mark
 
 TEMPLATES = Path(__file__).parent / "templates"
-WORDS = {
-    status.PASSED: "passed",
-    status.WRONG: "wrong answer",
-    status.ERROR: "raised an error",
-    status.TIMEOUT: "too slow",
-    status.MEMORY: "too much memory",
-    status.CRASH: "crashed",
-    status.OUTPUT: "answer too large",
-    status.NOT_STARTED: "not started",
-    status.MISSING: "missing",
-    status.BLOCKED: "waits for another exercise",
-    status.NOT_ASKED: "not asked, because the time was over",
-    status.TAMPER: "tampering suspected",
-    status.GRADER: "grader error, no verdict",
-}
 TONES = {status.PASSED: "good", **dict.fromkeys(status.ABSENT, "pale")}
 ALARMS = (status.TAMPER, status.GRADER)
 NO_VERDICT, NOT_GRADED, KILLED = "no verdict", "not graded", "killed"
@@ -58,7 +43,6 @@ ORDER = (
     status.NOT_FOUND,
     status.CONFLICT,
     status.SECOND,
-    status.OTHER_FOLDER,
     status.NEAR,
     status.OLDER,
     status.LONG,
@@ -89,7 +73,6 @@ class Item:
 
     lesson: str
     exercise: str
-    points: Points = Points()
     statuses: Counter[str] = field(default_factory=Counter)
     causes: Counter[str] = field(default_factory=Counter)
 
@@ -101,10 +84,6 @@ class Item:
     def passed(self) -> int:
         return self.statuses[status.PASSED]
 
-    @property
-    def tried(self) -> int:
-        return self.total - sum(self.statuses[one] for one in status.ABSENT)
-
 
 def items(sheets: Iterable[Sheet]) -> list[Item]:
     """One item for each exercise, in the order of the results."""
@@ -114,7 +93,6 @@ def items(sheets: Iterable[Sheet]) -> list[Item]:
             item = found.setdefault((one.lesson, one.name), Item(one.lesson, one.name))
             item.statuses[one.status] += 1
             if one.status != status.GRADER:
-                item.points += one.points
                 item.causes.update(set(one.causes))
     return list(found.values())
 
@@ -227,7 +205,7 @@ def _environment() -> Environment:
     environment.globals.update(
         number=number,
         bar=_bar,
-        words=WORDS,
+        words=status.STATUSES,
         tones=TONES,
         alarm_statuses=ALARMS,
         alarms=ORDER[:3],

@@ -206,7 +206,7 @@ def _compare(mark: Mark, before: Mapping[str, Any]) -> None:
         said = mark.yours.get("reason") or "no reason given"
         mark.looks.append((GIVEN, f"{number(mark.score)}, points of the tests: {points}; {clean(said)}"))
     if mark.sheet and mark.score is not None:
-        if mark.score > mark.sheet.all_points.most:
+        if mark.score > mark.sheet.all_points.most > 0:
             mark.looks.append(
                 (GIVEN, f"{number(mark.score)} of {number(mark.sheet.all_points.most)}: more than there are")
             )

@@ -12,14 +12,12 @@ import stat
 import subprocess
 import sys
 import sysconfig
+from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import torch
-
 from testcases.harness.catalog.lessons import ROOT, lesson_names
-
-from .limits import Limits
 
 INSTALL = (
     "expected bubblewrap (the program bwrap), which keeps the code of students apart, and found none that works"
@@ -42,6 +40,7 @@ ADVICE = {
     ),
 }
 """What bwrap says -> what is missing, and what gives it."""
+TORCH = find_spec("torch").origin  # type: ignore[union-attr]
 WORKER_USERS = range(61_184, 65_280)
 """As root: the users that workers become, another one in each process of the grader."""
 WRITABLE = ("/tmp", "/dev/shm", "/home/student")
@@ -59,6 +58,47 @@ ENVIRONMENT = {
     # A compiler has no place in a sandbox: without it torch.compile gives the function back, with the same answers.
     "TORCHDYNAMO_DISABLE": "1",
 }
+
+
+PRIVATE = ("solutions", "testcases", "tutorial", "notebooks", "book", "runs", ".git")
+
+HOLDS = "its code ran as another user, which had no network and could not write to the course or to these results"
+HOLDS_NOT = (
+    "it could see the machine's processes and whatever every user can read, fill /tmp, and take more than its share of "
+    "memory"
+)
+NOTHING = (
+    "this code could have changed its own marks, and everything else on this machine (it runs as another user where "
+    "make check is root's and every user can read the Python that runs it)"
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What student code may use: of one worker, one exercise, one submission."""
+
+    call_seconds: float = 30.0
+    """At most, for one call; suites ask for less."""
+    grace_seconds: float = 2.0
+    """Beyond which a call that cannot be interrupted is ended from outside."""
+    load_seconds: float = 120.0
+    """For starting a worker. No student's code runs yet, but a neighbor's may."""
+    import_seconds: float = 15.0
+    """For what a student's files import, on top of the calls; for all calls of one worker together."""
+    exercise_seconds: float = 60.0
+    """For all calls of one exercise together."""
+    lesson_seconds: float = 180.0
+    """For all calls of one lesson together."""
+    submission_seconds: float = 600.0
+    """For all calls of one submission together."""
+    ends: int = 2
+    """After so many late or dead workers an exercise is asked nothing more. The other exercises go on."""
+    memory_mb: int = 2048
+    """On top of what torch holds; for each process, and for all together."""
+    tmp_mb: int = 64
+    file_mb: int = 32
+    processes: int = 64
+    """Processes and threads."""
 
 
 class NoSandbox(Exception):
@@ -92,7 +132,7 @@ def command_line(command: list[str], binds: list[tuple[str, str]], limits: Limit
     # After these, since an interpreter may be below /home or /tmp.
     for source, place in binds:
         box += ["--ro-bind", source, place]
-    for place in (*installed(), *beside_the_interpreter()):
+    for place in hidden():
         box += ["--tmpfs", place]
     return [*start, *box, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp", "--", *command]
 
@@ -123,7 +163,7 @@ def interpreter_folders() -> list[str]:
     """What Python and torch need, and nothing of the rest of the machine."""
     wanted = ["/usr", *(path for path in ("/bin", "/sbin", "/lib", "/lib32", "/lib64") if not os.path.islink(path))]
     wanted += ["/etc/ld.so.cache", sys.base_prefix, sys.prefix, sysconfig.get_paths()["stdlib"]]
-    wanted += [*site.getsitepackages(), str(Path(torch.__file__).parents[1])]
+    wanted += [*site.getsitepackages(), str(Path(TORCH).parents[1])]
     real = os.path.realpath(sys.executable)
     found: list[str] = []
     for path in [*map(os.path.abspath, wanted), *([] if real.startswith("/usr/") else [os.path.dirname(real)])]:
@@ -133,30 +173,22 @@ def interpreter_folders() -> list[str]:
     return found
 
 
-def installed() -> list[str]:
-    """Where the course is in what is shown, installed, as an editable one in .venv/src, or in another environment:
-    whoever can read it has the solution of every lesson."""
-    return _courses_below(tuple(interpreter_folders()))
+def hidden() -> list[str]:
+    """Where the course is in what is shown: installed, as an editable one in .venv/src, in another environment, or this
+    one, at a place such as /usr/src/ppo. Whoever can read it has the solution of every lesson."""
+    return _courses_below(tuple(interpreter_folders()), ROOT)
 
 
 @cache
-def _courses_below(tops: tuple[str, ...]) -> list[str]:
-    needed = [os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, torch.__file__)]
+def _courses_below(tops: tuple[str, ...], own: Path) -> list[str]:
     command = ["find", *tops, "-type", "d", "(", "-name", "ppo_by_hand", "-o", "-name", lesson_names()[0], ")"]
     names = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape", check=False).stdout
     found = {path if path.endswith("/ppo_by_hand") else os.path.dirname(path) for path in names.splitlines()}
+    if any(_is_below(str(own), top) for top in tops):
+        found |= {str(path) for path in own.iterdir() if path.is_dir() and not path.is_symlink()}
+    needed = [os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, TORCH)]
     found = {path for path in found if not any(path == one or _is_below(one, path) for one in needed)}
     return sorted(path for path in found if not any(_is_below(path, other) for other in found))
-
-
-def beside_the_interpreter() -> list[str]:
-    """The folders of a course that lies in what is shown, such as /usr/src/ppo, but for what holds the interpreter."""
-    shown = interpreter_folders()
-    if not any(_is_below(str(ROOT), top) for top in shown):
-        return []
-    needed = [os.path.abspath(path) for path in (sys.prefix, sys.base_prefix, torch.__file__)]
-    folders = [str(path) for path in sorted(ROOT.iterdir()) if path.is_dir() and not path.is_symlink()]
-    return [one for one in folders if not any(path == one or _is_below(path, one) for path in needed)]
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -202,3 +234,20 @@ def run_in_it(command: list[str], *more: str) -> subprocess.CompletedProcess[str
         return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
+
+
+def another_user(number: int = 0) -> int:
+    """Whom this process's workers become, another one for each of its sandboxes; 0 where that is not possible."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0 or not all(map(is_open, interpreter_folders())):
+        return 0
+    return WORKER_USERS[(2 * os.getpid() + number) % len(WORKER_USERS)]
+
+
+def what_holds() -> str:
+    """What protects the instructor from a submission, and what does not."""
+    if not another_user():
+        return NOTHING
+    readable = [name for name in PRIVATE if (ROOT / name).exists() and is_open(str(ROOT / name))]
+    if readable:
+        return f"{HOLDS}, but it could read {', '.join(readable)} of the course (chmod go-rwx closes them); {HOLDS_NOT}"
+    return f"{HOLDS}, nor read the solutions and the suites; {HOLDS_NOT}"

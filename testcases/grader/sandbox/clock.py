@@ -1,6 +1,5 @@
 """How long a worker works on a question, and what it finds in memory: both as seen from outside."""
 
-import contextlib
 import fcntl
 import os
 import socket
@@ -21,40 +20,26 @@ def within(seconds: float) -> Callable[[], float]:
     return lambda: end - time.monotonic()
 
 
-class Waits:
-    """The seconds that a process has been ready to run, and did not; the kernel is asked twice for each question.
-
-    Args:
-        process: its number, None if it is not known.
-    """
-
-    def __init__(self, process: int | None) -> None:
-        self._file = None
-        with contextlib.suppress(OSError):
-            self._file = open(f"/proc/{process}/schedstat", "rb", buffering=0)
-
-    def __call__(self) -> float:
-        try:
-            return int(os.pread(self._file.fileno(), 100, 0).split()[1]) / 1e9 if self._file else 0.0
-        except (OSError, IndexError, ValueError):
-            return 0.0
-
-    def close(self) -> None:
-        if self._file:
-            self._file.close()
+def waited(process: int | None) -> float:
+    """The seconds that a process has been ready to run, and did not; 0 where the kernel does not say."""
+    try:
+        with open(f"/proc/{process}/schedstat", "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 class Clock:
     """Of one question: the time that the worker waits for a core is not its own.
 
     Args:
-        waits: of the worker's process.
+        process: the worker's number, None if it is not known.
         seconds: of its own time.
     """
 
-    def __init__(self, waits: Waits, seconds: float) -> None:
-        self._waits, self._seconds = waits, seconds
-        self._started, self._waited = time.monotonic(), self._waits()
+    def __init__(self, process: int | None, seconds: float) -> None:
+        self._process, self._seconds = process, seconds
+        self._started, self._waited = time.monotonic(), waited(process)
 
     def left(self) -> float:
         least = self._seconds - self.wall()
@@ -64,7 +49,7 @@ class Clock:
         return left if left <= 0 else max(left, 0.05)
 
     def own(self) -> float:
-        return self.wall() - max(0.0, self._waits() - self._waited)
+        return self.wall() - max(0.0, waited(self._process) - self._waited)
 
     def wall(self) -> float:
         return time.monotonic() - self._started

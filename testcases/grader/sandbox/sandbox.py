@@ -15,9 +15,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from . import users
-from .bubblewrap import ENVIRONMENT, check_bubblewrap, command_line
-from .limits import Limits
+from .bubblewrap import ENVIRONMENT, Limits, another_user, check_bubblewrap, command_line
 from .staging import HEAVY, HEAVY_MODULES
 
 GUEST = Path(__file__).with_name("guest")
@@ -45,11 +43,6 @@ class Sandbox:
         """The seconds that its calls have taken so far."""
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
-
-    def begin(self) -> None:
-        """The next submission."""
-        self.close()
-        self.failures, self.spent = 0, 0.0
 
     def open(self, lesson: str, link: socket.socket | None = None) -> tuple[socket.socket, socket.socket]:
         """A fresh worker: the channel for frames, and the one that tells how it ended; closing the latter ends it.
@@ -87,7 +80,7 @@ class Sandbox:
         private = self.kind == "bwrap"
         config = {
             "private": private,
-            "user": 0 if private else users.user(self.number),
+            "user": 0 if private else another_user(self.number),
             "core": _core(),
             "environment": ENVIRONMENT,
             "limits": asdict(self.limits),

@@ -5,20 +5,21 @@ lesson runs on them. Where scenarios set a student's exercise among the referenc
 of its own, with the reference of all but itself. No suite, expected value, wrong answer or point is in any tree.
 """
 
-import ast
 import hashlib
 import importlib.util
 import marshal
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, lesson_names
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES
 from testcases.harness.oracle.stubs import emptied, stub
 
 GRADER = TESTCASES / "grader"
+DEPENDED_ON = ("ppo_by_hand", "solutions", "testcases", "tiny_models")
+NO_MARKS = ("benchmarks", "conformance", "course")
+"""Of the folders of testcases/: no mark depends on what is in them."""
 ENGINE = {"catalog": ("lessons",), "execution": ("executor", "messages", "modules", "watching", "wire")}
 """What a worker's tree has of the engine, by package."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
@@ -99,46 +100,14 @@ def _compiled(path: str, source: bytes) -> bytes:
 
 
 @cache
-def fingerprint_of(lesson: str) -> str:
-    """A hash of all that the marks of one lesson depend on: what is common, its suite and reference, and those of the
-    lessons that they name."""
+def fingerprint() -> str:
+    """A hash of all that marks depend on but the submission: the course, and what of the grader gives them."""
     found = hashlib.sha256()
-    folders = [TESTCASES / "harness", ROOT / "tiny_models", ROOT / "ppo_by_hand"]
-    folders += [GRADER / "intake", GRADER / "sandbox", GRADER / "marking"]
-    paths = [path for folder in folders for path in (*folder.rglob("*.py"), *folder.rglob("*.json"))]
-    paths += GRADER.glob("*.py")
-    paths += [path for path in SOLUTIONS.rglob("*.py") if not path.relative_to(SOLUTIONS).parts[0].startswith("lesson")]
-    needed = sorted(_needed(lesson))
-    paths += [path for name in needed for path in (*_files_of(name), *(TESTCASES / name).glob("*.json"))]
-    for path in sorted(paths):
-        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    apart = {GRADER / "reports", GRADER / "tests", *(TESTCASES / name for name in NO_MARKS)}
+    for path in sorted(path for name in DEPENDED_ON for path in (ROOT / name).rglob("*")):
+        if path.suffix in (".py", ".json") and apart.isdisjoint(path.parents):
+            found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()
-
-
-def _files_of(lesson: str) -> list[Path]:
-    return sorted([*(TESTCASES / lesson).glob("*.py"), *(SOLUTIONS / lesson).glob("*.py")])
-
-
-@cache
-def _named_in(lesson: str) -> frozenset[str]:
-    """The lessons that the code of a lesson's files names; a comment names none."""
-    found: set[str] = set()
-    for path in _files_of(lesson):
-        text = path.read_text("utf-8")
-        named = {name for name in lesson_names() if name in text} - {lesson}
-        code = ast.unparse(ast.parse(text)) if named else ""
-        found |= {name for name in named if re.search(rf"\b{name}\b", code)}
-    return frozenset(found - {lesson})
-
-
-def _needed(lesson: str) -> set[str]:
-    """A lesson and all that it names, and what those name."""
-    needed, waiting = {lesson}, [lesson]
-    while waiting:
-        new = _named_in(waiting.pop()) - needed
-        needed |= new
-        waiting += new
-    return needed
 
 
 @cache

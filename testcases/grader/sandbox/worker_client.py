@@ -20,7 +20,7 @@ from testcases.harness.suite.memo import packed
 
 from ..status import NOT_ASKED
 from . import staging
-from .clock import Clock, Handed, Waits, shake_hands, within
+from .clock import Clock, Handed, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
 
@@ -74,7 +74,7 @@ class InSandbox:
             self._end_worker()
         if self._worker is None:
             self._worker = self._start(serves, call)
-        clock, is_loaded = Clock(self._worker.waits, 0.0), False
+        clock, is_loaded = Clock(self._worker.process, 0.0), False
         try:
             is_loaded = file in self._worker.loaded or self._worker.load(file, call)
             outcome = self._worker.ask(call)
@@ -197,13 +197,12 @@ class _Worker:
         self.fresh, self.link = True, link
         self.channel, self.status = sandbox.open(lesson, link)
         self.handed = Handed()
-        self.waits = Waits(None)
+        self.process: int | None = None
         self.import_seconds = self.limits.import_seconds
         self.loaded: set[str] = set()
         deadline = within(self.limits.load_seconds)
         try:
-            process = shake_hands(self.channel, self.handed, deadline)
-            self.waits = Waits(process)
+            self.process = shake_hands(self.channel, self.handed, deadline)
             self._send_files(files, staging.tree(lesson, exercise, solved=link is None))
             answer, _ = wire.receive(self.channel, deadline)
         except (OSError, wire.Closed, wire.Late, wire.BadFrame) as error:
@@ -230,7 +229,7 @@ class _Worker:
         asked = {"load": [call.lesson, call.exercise, seconds]}
         seconds += self.limits.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
-        answer, _ = self._exchange(asked, b"", Clock(self.waits, seconds + self.limits.grace_seconds), late)
+        answer, _ = self._exchange(asked, b"", Clock(self.process, seconds + self.limits.grace_seconds), late)
         return answer == {"loaded": True}
 
     def ask(self, call: Call) -> Outcome:
@@ -243,7 +242,7 @@ class _Worker:
         seconds = min(call.seconds, self.limits.call_seconds)
         (header, body), _ = packed(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
-        clock = Clock(self.waits, seconds + self.limits.grace_seconds + self.import_seconds)
+        clock = Clock(self.process, seconds + self.limits.grace_seconds + self.import_seconds)
         asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
@@ -290,7 +289,7 @@ class _Worker:
     def settle(self) -> StudentError | None:
         """Call its name; anything but the echo was not sent by the worker."""
         number = secrets.randbits(62)
-        deadline = Clock(self.waits, self.limits.grace_seconds).left
+        deadline = Clock(self.process, self.limits.grace_seconds).left
         try:
             if self._unasked():
                 raise wire.BadFrame("an answer to no question")
@@ -321,7 +320,6 @@ class _Worker:
         if self.link:
             self.link.close()
         self.handed.close()
-        self.waits.close()
         try:
             self.status.settimeout(10)
             self.status.shutdown(socket.SHUT_WR)
@@ -383,7 +381,7 @@ class _Behind:
 
     def said(self, seconds: float) -> list[bool] | None:
         """What was said over the link, now that it is closed; None if the worker is lost."""
-        deadline = Clock(self.worker.waits, seconds).left
+        deadline = Clock(self.worker.process, seconds).left
         with contextlib.suppress(wire.Closed, wire.Late, wire.BadFrame):
             answer, _ = wire.receive(self.worker.channel, deadline)
             if type(answer) is dict and answer.get("id") == self.number:

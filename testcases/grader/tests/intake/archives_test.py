@@ -10,7 +10,7 @@ import pytest
 
 from testcases.grader.intake import archives as reading
 from testcases.grader.intake.exports import find
-from testcases.grader.intake.submissions import Submission, from_folder, read_submission
+from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.tests.running import packed
 
 TARGET, GOOD = "lesson04_gae/gae.py", "mine = 1\n"
@@ -133,12 +133,3 @@ def test_junk_of_any_size_uses_up_no_limit(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "ann.tgz").write_bytes(tarred("w:gz", *members, (member(TARGET), GOOD.encode())))
     (ann,) = map(read_submission, find(tmp_path))
     assert (ann.status, ann.files) == ("graded", {TARGET: GOOD.encode()}), ann.notes
-
-
-def test_six_thousand_files_beside_the_work(tmp_path: Path):
-    (tmp_path / "data").mkdir()
-    for number in range(6000):
-        (tmp_path / f"data/{number}.py").touch()
-    (tmp_path / TARGET).parent.mkdir()
-    (tmp_path / TARGET).write_text(GOOD, "utf-8")
-    assert set(from_folder(tmp_path, "ann").files) == {TARGET}

@@ -170,12 +170,6 @@ def test_names_that_differ_in_capitals_only_stay_apart(tmp_path: Path):
     assert one[:5] == "Ann ~" and two[:5] == "ann ~" and one[5:] != two[5:]
 
 
-def test_a_table_that_is_taken_for_the_instructors_is_named(tmp_path: Path):
-    put(tmp_path, {"ann/gae.py": GAE, "bob/gae.py": GAE, "Ann Lee - homework.xlsx": "", "roster.csv": ""})
-    said = "but Ann Lee - homework.xlsx, roster.csv: whoever handed such a file in has no row"
-    assert told(tmp_path, find(tmp_path)).endswith(said)
-
-
 def test_a_folder_of_one_submission_is_refused(tmp_path: Path):
     with pytest.raises(ValueError, match="one subfolder"):
         find(put(tmp_path, TREE))

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.marking.assignment import asked_for, course_points, everything, from_dict, from_file
-from testcases.grader.reports.gradescope import toml_of
 from testcases.harness.catalog.lessons import electives
 
 WHOLE = """
@@ -33,7 +32,6 @@ def test_a_whole_file():
     worth = {exercise: factor * possible[exercise] for exercise, factor in found.factors(possible).items()}
     of_lesson = [sum(points for (lesson, _), points in worth.items() if lesson == one) for one in found.lessons]
     assert of_lesson == pytest.approx([2, 10, 8]) and worth["lesson04_gae", "n_step_advantages"] == 0
-    assert from_dict(found.as_dict()) == found
 
 
 def test_without_weights_the_tests_weigh():
@@ -44,22 +42,15 @@ def test_without_weights_the_tests_weigh():
     assert asked_for().names == everything().names and set(asked_for().factors(possible).values()) == {1.0}
 
 
-def test_the_zip_carries_what_counts():
-    for found in (from_dict({"title": 'A "b" \\ ü', "lessons": [4], "points": 10}), everything()):
-        assert from_dict(tomllib.loads(toml_of(found))) == found
-
-
 @pytest.mark.parametrize(
     "text, says",
     [
         ("leson = [4]", "leson: unknown key, expected one of title, lessons"),
         ("lessons = [14]", "lessons: there is no lesson or exercise 14, expected one of 1, 2, 3"),
-        ("lessons = [true]", "lessons: there is no lesson or exercise True"),
         ("lessons = 4", "lessons: expected a list, such as lessons = [...], got 4"),
         ("lessons = []", "lessons: expected at least one lesson or exercise"),
         ('exercises = ["gae"]', "exercises: there is no lesson or exercise 'gae'"),
         ("points = 0", "points: expected a number above 0"),
-        ("points = nan", "points: expected a number above 0"),
         ("points = true", "points: expected a number above 0"),
         ("lessons = [4]\nweights = 3", "weights: expected a table"),
         ("lessons = [4]\n[weights]\n4 = -1", "weights.4: expected a number from 0, got -1"),
@@ -70,10 +61,7 @@ def test_the_zip_carries_what_counts():
         ),
         ("lessons = [4, 5]\n[weights]\n5 = 1", "weights: expected one for each lesson or exercise, there is none for"),
         ("lessons = [4]\n[weights]\n4 = 1\ntd_errors = 1", "weights.td_errors: has two weights"),
-        ("[points]\n4 = 1", "points: expected a number above 0"),
-        ('attempts = "last"', "attempts: unknown key, expected one of title, lessons"),
         ('title = ""', "title: expected a text"),
-        ("due = 2026-12-01", "due: unknown key, expected one of title, lessons"),
         ("points = = 3", "Invalid value"),
     ],
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, packed, put, results, table
+from testcases.grader.text import clean
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.runner import entries
 
@@ -23,7 +24,7 @@ HOSTILE = {
 NAMES = (
     "O'Brien Seán,Müller-Lüdenscheidt,李小龍,علي محمد,Nguyễn Ân,🎓 Lee Zoë,Davis; Jr.,Null,Æ A-12,Prince,Ng,Ann Smith,"
     "ann smith,Kim Min-jun,Kim Minjun,Wu Li,Wu Lili,=SUM(A1),<b>Bo</b>,X Y,Łukasz,İlker,Zoe,Cem Öz,Dee Day,"
-    "Eva De la Cruz,Fay,Gus,Hal,Ida"
+    "Eva De la Cruz,Fay,Gus,Hal,\udcdcbung"  # The last in bytes of Windows.
 ).split(",")
 TEXTS = [RIGHT, WRONG, STUB, STUB, ""] * 6
 POINTS = sum(entry.points for entry in entries("lesson04_gae"))
@@ -47,11 +48,11 @@ def lay_out(folder: Path) -> dict[str, str]:
             (f"submission_{number}", {f"submission_{number}/gae.py": text}),
             (f"hw1-{plain}", {f"hw1-{plain}/tutorial/{TARGET}": text, f"hw1-{plain}/.git/HEAD": ""}),
             (name, {f"{name}/{TARGET}": text}),
-            (name, {f"{name}.zip": packed({f"{name}/{TARGET}": text})}),
+            (name, {f"{name}.zip": packed({f"hw/{TARGET}": text})}),
         )[layout]
         authors += f"{key}:\n  :submitters:\n  - :name: {name!r}\n    :email: p{number}@x.edu\n" if layout == 2 else ""
         put(folder, files)
-        wanted[key] = text
+        wanted[clean(key)] = text
     (folder / "submission_metadata.yml").write_text(authors, "utf-8")
     return wanted
 

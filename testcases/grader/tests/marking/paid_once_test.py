@@ -9,7 +9,7 @@ from textwrap import indent
 
 import pytest
 
-from testcases.course.students import run_pytest, solved_folder
+from testcases.course.students import solved_folder
 from testcases.grader.tests.running import TARGET, check, results
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, region_text
 from testcases.harness.execution import executor
@@ -20,14 +20,10 @@ from testcases.harness.suite.session import Engine
 
 MISTAKES = {
     ("lesson01_masked_sequences", "gather_log_probs", "temperature_ignored"): ["response_log_probs"],
-    ("lesson01_masked_sequences", "response_mask", "stop_token_left_out"): ["truncate_after_stop"],
-    ("lesson02_reward_model", "last_token_index", "always_the_last_column"): ["RewardModel.forward"],
     ("lesson02_reward_model", "pairwise_loss", "minus_forgotten"): ["train_reward_model"],
     ("lesson04_gae", "td_errors", "dones_ignored"): ["gae_ends", "n_step_advantages", "compute_gae"],
-    ("lesson04_gae", "td_errors", "gamma_forgotten"): ["gae_ends", "n_step_advantages", "compute_gae"],
     ("lesson04_gae", "compute_gae", "nothing_carried"): ["compute_response_gae"],
     ("lesson06_kl_rewards", "estimate_kl", "k3_ratio_inverted"): ["compute_rewards"],
-    ("lesson07_actor_critic", "freeze", "eval_taken_for_frozen"): ["make_reference"],
     ("lesson08_rollout", "sample_token", "temperature_ignored"): ["generate"],
 }
 """Lesson, exercise and the mistake made in it: the exercises that are right but for that."""
@@ -38,11 +34,7 @@ OWN = {
     "called-and-thrown-away": (CALL, f"td_errors(rewards, values, dones, gamma)\n    {COPIED}"),
     "a-mistake-of-its-own": (CALL, CALL.replace("gamma", "gamma * gamma")),
 }
-
-
 LATER = "ranking_loss(torch.stack([chosen - (0 if margin is None else margin), rejected], -1))"
-
-
 LESSON = "lesson04_gae"
 PUBLISHED = {one.exercise: one for one in reversed(published_answers(LESSON))}
 RIGHT = "Your formula is right; this is about"
@@ -118,7 +110,7 @@ def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
 @pytest.mark.slow
 def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: Path):
     found = [one for one in MISTAKES if one[0][6:8] in ("01", "04", "06")]
-    people = {"lee": [found[0], found[2], found[5]], "kim": [found[1], found[4]], "ann": [], "pia": []}
+    people = {"lee": [found[0], found[1], found[3]], "kim": found[2:3], "ann": [], "pia": []}
     lessons = sorted({lesson for lesson, _, _ in found})
     home = {}
     for name, mistakes in people.items():
@@ -128,6 +120,10 @@ def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: 
         elif not mistakes:
             in_compute_gae(folder, *OWN["the-mistake-is-copied"])
         done = run(folder, lessons)
+        if name == "pia":
+            points = sum(entry.points for entry in entries(LESSON) if entry.is_basic)
+            assert re.search(rf"\(formula {points}/{points}, safe \d+/\d+\)", done), done
+            assert f"{RIGHT} NaN or infinity among the numbers." in done
         home[name] = {name: int(points) for name, points in re.findall(r"^(lesson\w+) +[#.]+ +(\d+)/", done, re.M)}
     numbers = ",".join(str(int(lesson[6:8])) for lesson in lessons)
     done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "2", "--lessons", numbers)
@@ -147,11 +143,3 @@ def run(folder: Path, lessons: list[str]) -> str:
     suites = [f"testcases/{lesson}" for lesson in lessons]
     command = [sys.executable, "-m", "pytest", *suites, f"--subject={folder}", "-p", "no:cacheprovider"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
-
-
-def test_pytest_says_that_the_formula_is_right(tmp_path: Path):
-    done = run_pytest(published(solved_folder(tmp_path)))
-    points = sum(entry.points for entry in entries(LESSON) if entry.is_basic)
-    assert re.search(rf"\(formula {points}/{points}, safe \d+/\d+\)", done.stdout), done.stdout
-    assert f"{RIGHT} NaN or infinity among the numbers." in done.stdout
-    assert all(line.endswith(".") for line in done.stdout.splitlines() if line.startswith(RIGHT))

@@ -114,7 +114,7 @@ def test_every_status_is_shown_in_words_and_no_verdict_is_no_mark(tmp_path: Path
     report(
         put(
             tmp_path,
-            result("ann", {f"e{i}": exercise(0, 2, status) for i, status in enumerate(STATUSES[1:])}),
+            result("ann", {f"e{i}": exercise(0, 2, status) for i, status in enumerate([*STATUSES][1:])}),
             result("bob", sandbox="none"),
             result("cem", missing, status="empty"),
             result("eve", missing, notes=["<broken>"], status="unreadable"),
@@ -178,8 +178,8 @@ def test_the_class_page_counts_passes_and_every_cause_that_students_heard(tmp_pa
     two = {"td_errors": exercise(0, 2, "wrong", causes=["gamma is 1.", "And: the last value is lost."])}
     report(put(tmp_path, result("ann"), result("bob"), result("eve", late), result("cem", two)))
     text = check_page(tmp_path / "report" / "index.html")
-    assert "td_errors 2 (50%)67% 50%" in text  # of all, of those who tried
-    assert "compute_gae 0 (0%)0% 25%" in text  # the one without a verdict is no failure
+    assert "td_errors 2 (50%)" in text
+    assert "compute_gae 0 (0%)" in text and "no verdict 1" in text
     assert f"2lesson04_gae compute_gae{CAUSE}" in text
     assert "1lesson04_gae td_errorsAnd: the last value is lost." in text and "td_errorsgamma is 1." in text
 

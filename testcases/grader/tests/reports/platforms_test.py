@@ -1,20 +1,26 @@
-"""Gradescope and GitHub Classroom can read their files."""
+"""Gradescope and GitHub Classroom can read their files, and those in ready/ fit their schemas; most is never run."""
 
+import base64
 import json
 import re
 import shlex
 import stat
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from testcases.grader.marking.assignment import from_dict
 from testcases.grader.reports import classroom, gradescope
 from testcases.grader.reports.sheets import Sheet
 from testcases.grader.tests.reports.data import CAUSE, exercise, put, result, sheet
 from testcases.grader.tests.running import LONGEST
+from testcases.harness.catalog.lessons import ROOT
 
 
 def test_gradescope_fields():
@@ -38,7 +44,8 @@ def test_gradescope_gets_no_score_without_a_verdict():
 
 
 def test_the_autograder_zip(tmp_path: Path):
-    path = gradescope.make_autograder_zip(tmp_path / "autograder.zip")
+    path = tmp_path / "autograder.zip"
+    gradescope.main(["zip", str(path), "--lessons", "1, 4", "--points", "20"])
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         for name in ("setup.sh", "run_autograder"):
@@ -47,7 +54,10 @@ def test_the_autograder_zip(tmp_path: Path):
             assert archive.read(name).startswith(b"#!/usr/bin/env bash\n") and b"\r" not in archive.read(name)
         assert "course/Makefile" in names and "course/testcases/grader/reports/templates/base.html" in names
         assert not [name for name in names if "__pycache__" in name or ".venv" in name or ".git/" in name]
-    assert path.read_bytes() == gradescope.make_autograder_zip(tmp_path / "again.zip").read_bytes()
+        text = archive.read("course/assignment.toml").decode()
+    asked = from_dict(tomllib.loads(text))
+    assert asked.lessons == ("lesson01_masked_sequences", "lesson04_gae") and asked.total == 20
+    assert path.read_bytes() == gradescope.make_autograder_zip(tmp_path / "again.zip", text).read_bytes()
 
 
 FAKE_PYTHON = """\
@@ -90,26 +100,14 @@ def test_run_autograder_always_writes_results(
         assert "score" not in written and written["tests"] == [] and "GRADER ERROR" in written["output"]
 
 
-def test_classroom_workflow_runs_make_check(capsys: pytest.CaptureFixture[str]):
-    yaml = pytest.importorskip("yaml")
-    assert classroom.main(["workflow"]) == 0
-    data = yaml.safe_load(capsys.readouterr().out)
-    (job,) = data["jobs"].values()
-    steps = {step["name"]: step for step in job["steps"] if "name" in step}
-    assert "make check" in steps["Grade"]["run"] and steps["Grade"]["id"] == "check"
-    assert steps["Autograding Reporter"]["with"]["runners"] == "check"
-    assert "CHECK_RESULTS" in steps["Autograding Reporter"]["env"]
-
-
 def test_classroom_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    import base64
-
     bad = exercise(1, 4, "wrong", told="::error::x\n##[group]\n" + "y" * 1000)
     out = put(tmp_path, result(exercises={"td_errors": exercise(), "compute_gae": bad}, notes=["::set-env name=x::y"]))
     target = tmp_path / "output"
     target.touch()
     monkeypatch.setenv("GITHUB_OUTPUT", str(target))
-    assert classroom.main(["points", str(out)]) == 0
+    monkeypatch.setattr("sys.argv", ["classroom", str(out)])
+    assert classroom.main() == 0
     (line,) = target.read_text().splitlines()
     data = json.loads(base64.b64decode(line.removeprefix("result=")))
     assert (data["version"], data["status"], data["max_score"]) == (3, "fail", 6)
@@ -118,5 +116,52 @@ def test_classroom_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     shown = capsys.readouterr().out + data["tests"][1]["output"]
     assert not re.search(r"^\s*::|##\[", shown, re.MULTILINE)
     (out / "results" / "r0000.json").write_text("{", "utf-8")
-    assert classroom.main(["points", str(out)]) == 1
+    assert classroom.main() == 1
     assert json.loads(base64.b64decode(target.read_text().splitlines()[1].removeprefix("result=")))["status"] == "error"
+
+
+READY = Path(gradescope.__file__).parents[1] / "ready"
+CONTAINER, CLASSROOM = ((READY / name).read_text("utf-8") for name in ("Containerfile", "github-classroom.yml"))
+WORKFLOWS = [CLASSROOM, *(path.read_text("utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml"))]
+
+
+def steps(workflow: str) -> list[dict[str, Any]]:
+    return [step for job in yaml.safe_load(workflow)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.xdist_group("nbformat")  # which loads jsonschema as well: three seconds
+def test_workflows_fit_githubs_schema():
+    from check_jsonschema.builtin_schemas import get_builtin_schema
+    from jsonschema import Draft7Validator
+
+    validator = Draft7Validator(get_builtin_schema("vendor.github-workflows"))
+    for text in WORKFLOWS:
+        # YAML takes "on" for a truth value.
+        read = [yaml.safe_load(one.replace("\non:", '\n"on":')) for one in (text, text.replace("runs-on:", "run-on:"))]
+        assert [validator.is_valid(one) for one in read] == [True, False], list(validator.iter_errors(read[0]))
+    named = {step["name"]: step for step in steps(CLASSROOM) if "name" in step}
+    assert "make check" in named["Grade"]["run"] and named["Grade"]["id"] == "check"
+    assert named["Autograding Reporter"]["with"]["runners"] == "check"
+    assert "CHECK_RESULTS" in named["Autograding Reporter"]["env"]
+
+
+def test_shell_scripts_pass_shellcheck(tmp_path: Path):
+    # What GitHub fills in is a word to the shell.
+    runs = [re.sub(r"\$\{\{.*?\}\}", "w", step["run"]) for text in WORKFLOWS for step in steps(text) if "run" in step]
+    texts = [gradescope.SETUP, gradescope.RUN, (ROOT / ".ci/run").read_text("utf-8")]
+    texts += [f"#!/usr/bin/env bash\n{run}" for run in runs]
+    for number, text in enumerate(texts):
+        (tmp_path / str(number)).write_text(text, "utf-8")
+    command = [str(Path(sys.executable).with_name("shellcheck")), *map(str, range(len(texts)))]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_container_holds_what_grading_needs_and_make_knows_what_it_is_given():
+    lines = [line.split() for line in re.sub(r"\\\n", " ", CONTAINER).splitlines() if line and line[0] != "#"]
+    assert lines[0][0] == "FROM" and ["USER", "1000:1000"] in lines
+    copied = {name for line in lines if line[0] == "COPY" for name in line[1:-1]}
+    assert all((ROOT / name).exists() for name in copied) and copied >= set(gradescope.CARRIED)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for name in re.findall(r"(?<![\w$-])(OUT|[A-Z]{5,})(?==)", CONTAINER + CLASSROOM.replace("CHECK_RESULTS", "")):
+        assert f"$({name})" in makefile or f"export {name} ?=" in makefile, name

@@ -175,9 +175,6 @@ CASES = {
                 kept = bytearray(b"x" * 100_000_000)
                 time.sleep(60)
         time.sleep(60)''', "raise MemoryError")),
-    "takes-memory-of-nobody": Case("memory that no process is charged for", "wrong", (refused(
-        'os.memfd_create("x")', "LIBC.shmget(1, 1 << 27, 0o1600) >= 0", "LIBC.msgget(1234, 0o1666) >= 0",
-        'LIBC.syscall(248, b"user", b"key", b"x" * 1000, 1000, -4) > 0', "socket.socketpair()"),)),
     "fills-the-disk": Case("files: too large, too many, too deep, one that cannot be removed", "error timeout wrong", (
         "for number in itertools.count():\n    with open(f'/tmp/{number}', 'wb', 0) as file:\n        file.write(bytes(10**7))",
         "for number in range(10**6):\n    open(f'/tmp/{number}', 'w').close()",
@@ -271,19 +268,6 @@ CASES = {
         with contextlib.suppress(ImportError):
             import _pytest.python
             _pytest.python.Function.runtest = lambda self: None
-        '''),
-    "patches-torch": Case("a mode, and kernels, of torch that answer every call", "wrong error crash timeout", (
-        "Ones().__enter__()\n" + SEVEN, '''
-        torch.mine = torch.library.Library("aten", "IMPL")
-        for name in ("equal", "allclose", "sub.Tensor"):
-            with contextlib.suppress(RuntimeError):
-                torch.mine.impl(name, lambda *given, **more: True, "CPU")
-        ''' + SEVEN), top='''
-        from torch.utils._python_dispatch import TorchDispatchMode
-        class Ones(TorchDispatchMode):
-            def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-                made = function(*arguments, **(keywords or {}))
-                return torch.ones_like(made) if isinstance(made, torch.Tensor) and made.is_floating_point() else made
         '''),
     "patches-imports": Case("hooks, the table of modules, a module that has every name", "crash error wrong missing", (
         "sys.modules[__name__] = types.SimpleNamespace(__file__=__name__)\n" + SEVEN,
@@ -400,19 +384,6 @@ CASES = {
         found += [one for one in gc.get_objects() if type(one).__name__ in ("Asked", "CheckFailed", "Entry", "Misconception")]
         assert not found, found
         ''' + SEVEN)),
-    "traces-its-caller": Case("traces, profiles and collections wait for the expected value", "wrong error timeout", ('''
-        for seen in reversed(SEEN):
-            if getattr(seen, "shape", None) == rewards.shape and seen is not rewards and seen is not dones:
-                return seen.clone()
-        return rewards''',), top='''
-        SEEN = []
-        def watch(frame, event, argument):
-            SEEN.extend([argument, *frame.f_locals.values()])
-            return watch
-        gc.callbacks.append(lambda phase, info: SEEN.extend(sys._getframe(1).f_locals.values()))
-        for settle in (sys.setprofile, sys.settrace, threading.settrace, threading.setprofile):
-            settle(watch)
-        '''),
     "uses-a-later-lesson": Case("a later lesson's function that does the same", "", files={"lesson01_masked_sequences/masked.py": '''
 from solutions.lesson11_scaling import global_masked_whiten
 def masked_whiten(values, mask, shift_mean=True):
@@ -456,7 +427,12 @@ def rewards_to_go(rewards, mask, gamma=1.0):
             holds(lambda: LIBC.ptrace(16, number, 0, 0) == 0)
             holds(lambda: LIBC.process_vm_readv(number, None, 0, None, 0, 0) == 0)
         ''' + SEVEN,)),
-    "asks-for-rights": Case("namespaces, mounts, other users, limits, priorities, devices", "wrong", (refused(
+    "asks-for-rights": Case("namespaces, mounts, other users, limits, devices, memory of nobody, locks that others see, the terminal", "wrong", (refused(
+        'os.memfd_create("x")', "LIBC.shmget(1, 1 << 27, 0o1600) >= 0", "LIBC.msgget(1234, 0o1666) >= 0",
+        'LIBC.syscall(248, b"user", b"key", b"x" * 1000, 1000, -4) > 0', "socket.socketpair()",
+        "fcntl.flock(FILE, fcntl.LOCK_SH)", "fcntl.lockf(FILE, fcntl.LOCK_SH)", "fcntl.fcntl(FILE, 5, bytes(32))",
+        "fcntl.fcntl(FILE, 36, bytes(32))", "fcntl.fcntl(FILE, 1024, 0)", "os.fdopen(LIBC.inotify_init1(0))",
+        *(f'fcntl.ioctl(open("/dev/{name}", "rb", 0), termios.TIOCSTI, b"x")' for name in ("tty", "console", "pts/0")),
         "LIBC.unshare(0x10000000) == 0", "LIBC.unshare(0x20000) == 0", 'LIBC.umount2(b"/tmp", 2) == 0',
         'LIBC.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None) == 0', 'LIBC.sethostname(b"x", 1) == 0', "os.setuid(0)",
         "os.setgroups([0])", 'os.chroot("/tmp")', "os.nice(-20)", "os.setpriority(os.PRIO_PROCESS, 0, -20)",
@@ -468,27 +444,13 @@ def rewards_to_go(rewards, mask, gamma=1.0):
             holds(lambda: os.close(os.open(path, os.O_WRONLY)))
         for path in ("/dev/null", "/dev/urandom", "/usr", sys.executable):
             holds(lambda: os.chmod(path, 0o600))
-        ''' + SEVEN)),
-    "locks": Case("locks and watches that another process could see, and the terminal", "wrong", (refused(
-        "fcntl.flock(FILE, fcntl.LOCK_SH)", "fcntl.lockf(FILE, fcntl.LOCK_SH)", "fcntl.fcntl(FILE, 5, bytes(32))",
-        "fcntl.fcntl(FILE, 36, bytes(32))", "fcntl.fcntl(FILE, 1024, 0)", "os.fdopen(LIBC.inotify_init1(0))",
-        *(f'fcntl.ioctl(open("/dev/{name}", "rb", 0), termios.TIOCSTI, b"x")' for name in ("tty", "console", "pts/0"))),),
-        top='FILE = open("/usr/bin/env", "rb")'),
+        ''' + SEVEN), top='FILE = open("/usr/bin/env", "rb")'),
     "network": Case("the world, a name, the host of a virtual machine, a neighbor", "error", (
         "socket.create_connection(('1.1.1.1', 53), 2)", "socket.getaddrinfo('secret.example.org', 80)",
         "socket.socket(40, socket.SOCK_STREAM).bind((0xFFFFFFFF, 4242))", "socket.socket(socket.AF_UNIX).bind('/tmp/s')")),
     "writes-outside": Case("right, and writes wherever it can", "passed", ('''
         for folder in ("/", "/usr", "/etc", "/dev", "/guest", "/proc", "/var", "/home", sys.prefix, torch.__path__[0]):
             holds(lambda: open(os.path.join(folder, "pwned"), "w").close())''',), score=WHOLE),
-    "waits-for-the-next": Case("files and variables that a later process might run, reports to rewrite at exit", "wrong", ('''
-        os.environ.update(PYTHONSTARTUP="/tmp/x.py", PYTHONPATH="/tmp", LD_PRELOAD="/tmp/x.so", TORCH_LOGS="+all")
-        os.makedirs(os.path.expanduser("~/.local/lib/python3.11/site-packages"), exist_ok=True)
-        for path in ("/tmp/x.py", "/tmp/torch.py", os.path.expanduser("~/.local/lib/python3.11/site-packages/x.pth")):
-            with open(path, "w") as file:
-                file.write("import os; os._exit(0)")
-        atexit.register(lambda: [open(path, "w").close() for path in texts("/") if path.endswith((".json", ".csv"))])
-        ''' + SEVEN,)),
-
     # Its files.
     "brings-the-course": Case("own torch, conftest, suites, solutions, secret, assignment, results", "wrong", (SEVEN,), files={
         **dict.fromkeys(["torch.py", "numpy.py", "sitecustomize.py", "ppo_by_hand.py", "lesson04_gae/torch.py", "shapes.py",
@@ -555,7 +517,6 @@ def rewards_to_go(rewards, mask, gamma=1.0):
                     "lesson04_gae/mine/values.py": "from ..my_helpers import own as package\n"}),
     "works-while-it-loads": Case("asks a question where it loads, and imports itself", "error", (SEVEN, SEVEN),
         top="from . import gae\nx = input('how many? ')", doubts="does not load: lesson04_gae/gae.py, line"),
-    "calls-itself": Case("without end, and asks for a line", "error", ("return td_errors(rewards, values, dones)", "input()")),
     "dies-while-it-loads": Case("a notebook's magic, an exit at the end, a broken module of its own", "error", (SEVEN,),
         top="get_ipython().run_line_magic('matplotlib', 'inline')", files={
             LESSON3: "def rewards_to_go(rewards, mask, gamma=1.0):\n    return rewards\n\nimport sys\nsys.exit()\n",
@@ -577,15 +538,6 @@ sys.modules["torch.nn"] = None
 def rewards_to_go(rewards, mask, gamma=1.0):
     return rewards
 '''}, also={"lesson03_policy_gradient.rewards_to_go": "wrong error crash tamper-suspected", f"{LESSON}.gae_ends": "error"}),
-    "is-no-function": Case("right, through an object that pretends to take nothing", "", score=WHOLE, also={f"{LESSON}.td_errors": "passed"},
-        files={GAE: module("", "", right=True) + "\nclass Function:\n    __signature__ = inspect.Signature()\n"
-               "    __call__ = staticmethod(td_errors)\ntd_errors, given = Function(), td_errors\n"}),
-    "dies-on-its-third-call": Case("a helper that ends the process: only what asks for it is lost", "wrong crash", (f'''
-        ASKED.append(1)
-        if len(ASKED) == 60:
-            os._exit(0)
-        {UNCHECKED}''',), top="ASKED = []", score=None),
-
     # The tests that a student writes.
     "tests-answered-by-another-file": Case("the first suspect of lesson 10 answers for the tests in another file", "", files={
         SUITE10: "def test_compute_gae():\n    pass\n", BANDIT: '''

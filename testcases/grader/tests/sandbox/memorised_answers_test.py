@@ -78,7 +78,7 @@ def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") ->
     asked = tuple((lesson, name) for name in exercises)
     tests = plan(asked)
     box = SimpleNamespace(kind="none")
-    grader = Grader(box, secret_of(secret), {}, reference=reference)  # type: ignore[arg-type]
+    grader = Grader(box, secret_of(secret), reference=reference)  # type: ignore[arg-type]
     files = {f"{lesson}/{read_lesson(lesson).file_of(name)}": b"by heart" for name in exercises}
     submission: Any = SimpleNamespace(files=files, others=[], newer={})
     found: dict[str, tuple[int, list[str]]] = {}

@@ -17,7 +17,7 @@ from testcases.grader.marking.grade import Grader
 from testcases.grader.marking.secret import secret_of
 from testcases.grader.sandbox import bubblewrap as bubblewrap_
 from testcases.grader.sandbox import staging
-from testcases.grader.sandbox.limits import Limits
+from testcases.grader.sandbox.bubblewrap import Limits
 from testcases.grader.status import NOT_STARTED
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, TUTORIAL, lesson_names, regions
 
@@ -87,25 +87,24 @@ def test_a_tree_holds_no_suite_no_answer_and_no_body_of_its_own_exercises(lesson
         assert not [path for path in later if "# region solution" in texts[path]]
 
 
-TREES = (
-    "solutions/lesson04_gae solutions/lesson10_bug_hunt testcases/harness tiny_models ppo_by_hand "
-    "testcases/grader/intake testcases/grader/sandbox testcases/grader/marking "
-    "testcases/lesson10_bug_hunt"
+@pytest.mark.parametrize(
+    "path, counts",
+    {
+        "solutions/lesson04_gae/gae.py": True,
+        "testcases/lesson10_bug_hunt/bank.json": True,
+        "testcases/harness/report/compare.py": True,
+        "testcases/grader/marking/grade.py": True,
+        "tiny_models/language.py": True,
+        "ppo_by_hand/core/shapes.py": True,
+        "testcases/grader/reports/pages.py": False,
+        "testcases/course/stubs.py": False,
+    }.items(),
 )
-DEPENDED_ON = {path.parent: path for tree in TREES.split() for path in sorted((ROOT / tree).rglob("*.py"))} | {
-    "data": TESTCASES / "lesson10_bug_hunt" / "bank.json",
-    "grader": TESTCASES / "grader" / "status.py",
-}
-"""A file of each folder that a mark of lesson 10 depends on."""
-
-
-@pytest.mark.parametrize("path", DEPENDED_ON.values(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_fingerprint_covers_each_folder_that_a_mark_depends_on(path: Path, monkeypatch: pytest.MonkeyPatch):
-    before, read = staging.fingerprint_of("lesson10_bug_hunt"), Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda file: read(file) + b" " * (file == path))
-    assert staging.fingerprint_of.__wrapped__("lesson10_bug_hunt") != before
-    monkeypatch.setattr(Path, "read_bytes", lambda file: read(file) + b" " * ("reports" in file.parts))
-    assert staging.fingerprint_of.__wrapped__("lesson10_bug_hunt") == before
+def test_the_fingerprint_covers_what_a_mark_depends_on(path: str, counts: bool, monkeypatch: pytest.MonkeyPatch):
+    before, read = staging.fingerprint(), Path.read_bytes
+    assert (ROOT / path).exists()
+    monkeypatch.setattr(Path, "read_bytes", lambda file: read(file) + b" " * (file == ROOT / path))
+    assert (staging.fingerprint.__wrapped__() != before) == counts
 
 
 @pytest.mark.parametrize(
@@ -114,6 +113,7 @@ def test_the_fingerprint_covers_each_folder_that_a_mark_depends_on(path: Path, m
         ("lib/python3.11/site-packages/ppo_by_hand", "."),
         (".venv/src/ppo-by-hand/solutions", lesson_names()[0]),
         ("envs/other/lib/python3.12/site-packages/ppo_by_hand", "."),
+        ("src/ppo/notebooks", "."),
     ],
 )
 def test_an_installed_course_is_not_seen(
@@ -129,21 +129,21 @@ def test_an_installed_course_is_not_seen(
         place,
     ):
         folder.chmod(0o755)
+    (tmp_path / "src/ppo").mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(bubblewrap_, "ROOT", tmp_path / "src/ppo")  # Where the course itself may lie.
     folders = bubblewrap_.interpreter_folders()
     monkeypatch.setattr(bubblewrap_, "interpreter_folders", lambda: [*folders, str(tmp_path)])
-    assert bubblewrap_.installed() == [str(place)]
+    assert bubblewrap_.hidden() == [str(place)]
     assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
-    monkeypatch.setattr(bubblewrap_, "installed", list)
+    monkeypatch.setattr(bubblewrap_, "hidden", list)
     assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).stdout == "the solution"
-    monkeypatch.setattr(bubblewrap_, "ROOT", place.parent)  # A course at a place such as /usr/src.
-    assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
 
 
 def test_what_was_handed_out_earns_nothing():
     submission = from_folder(TUTORIAL, "unstarted")
     assert {path: submission.files[path] for path in course_files()} == staging.untouched()
-    box: Any = SimpleNamespace(kind="bwrap", limits=Limits(), begin=lambda: None)
-    grader = Grader(box, secret_of("s"), staging.untouched(), asked_for(lessons="4").exercises)
+    box: Any = SimpleNamespace(kind="bwrap", limits=Limits())
+    grader = Grader(box, secret_of("s"), asked_for(lessons="4").exercises)
     result = grader.grade(submission)
     found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
     assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"]
