@@ -7,7 +7,7 @@ import subprocess
 import sys
 from functools import cache
 
-from testcases.grader.sandbox.bubblewrap import NoSandbox, check_sandbox
+from testcases.grader.sandbox.sandbox import NoSandbox, check_sandbox
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 TRY = ["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "about:blank"]

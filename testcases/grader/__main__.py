@@ -31,7 +31,7 @@ from .intake.selection import course_files  # noqa: E402
 from .intake.submissions import from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .marking.secret import kept_in, new, secret_of  # noqa: E402
-from .sandbox.bubblewrap import Limits, NoSandbox, check_sandbox  # noqa: E402
+from .sandbox.sandbox import Limits, NoSandbox, check_sandbox  # noqa: E402
 from .status import GRADER, NOT_SANDBOXED  # noqa: E402
 from .text import clean  # noqa: E402
 
@@ -153,17 +153,17 @@ def _class(folder: Path, out: Path, batch: Batch, known: People) -> int:
     from .reports.sheets import number
 
     hand_ins = grade_folder(folder, out, batch)
-    found = write_reports(out, hand_ins, batch.assignment, known, batch.regrade)
+    marks, problems = write_reports(out, hand_ins, batch.assignment, known, batch.regrade)
     if batch.kind == "none":
         print(NOT_SANDBOXED)
-    for mark in found.marks:
+    for mark in marks:
         score = "" if mark.mark is None else number(mark.mark)
         print(f"{mark.shown:30.30} {score:>7} {', '.join(mark.flags)}")
-    for problem in found.problems:
+    for problem in problems:
         print(problem)
     print(f"{len(hand_ins)} in {out / 'marks.csv'}; the class: {out / 'report' / 'index.html'}")
-    failed = [mark for mark in found.marks if mark.sheet and mark.sheet.status == GRADER and mark.score is None]
-    return int(bool(found.problems or failed))
+    failed = [mark for mark in marks if mark.sheet and mark.sheet.status == GRADER and mark.score is None]
+    return int(bool(problems or failed))
 
 
 def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: People) -> int:

@@ -7,7 +7,7 @@ stands here is applied when the reports are written: other weights grade nothing
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ class Assignment:
     """In the order of the course."""
     points: float | None = None
     """Of the whole; none: those of the tests."""
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """By lesson or by "lesson.exercise", for all or for none. Inside a lesson the points of the tests decide."""
+    weights: tuple[tuple[frozenset[Exercise], float], ...] = ()
+    """Of groups, such as a lesson's exercises. All are in one, or none is; inside a group the tests' points decide."""
 
     @property
     def lessons(self) -> tuple[str, ...]:
@@ -50,17 +50,12 @@ class Assignment:
         """What one point of the tests is worth in each exercise, from the points that its tests can give."""
         total = sum(possible.values())
         if not self.weights:
-            factor = self.points / total if self.points and total else 1.0
-            return dict.fromkeys(possible, factor)
-        groups = {one: ".".join(one) if ".".join(one) in self.weights else one[0] for one in possible}
-        sums = dict.fromkeys(groups.values(), 0.0)
-        for exercise, group in groups.items():
-            sums[group] += possible[exercise]
-        unit = (self.points or total) / sum(self.weights.values())
-        return {
-            exercise: unit * self.weights.get(group, 0.0) / sums[group] if sums[group] else 0.0
-            for exercise, group in groups.items()
-        }
+            return dict.fromkeys(possible, self.points / total if self.points and total else 1.0)
+        unit, found = (self.points or total) / sum(weight for _, weight in self.weights), dict.fromkeys(possible, 0.0)
+        for group, weight in self.weights:
+            most = sum(possible.get(exercise, 0.0) for exercise in group)
+            found |= {one: unit * weight / most for one in group & possible.keys() if most}
+        return found
 
 
 @cache
@@ -163,28 +158,24 @@ def _named(key: str, name: Any) -> list[Exercise]:
     return found
 
 
-def _weights(table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
+def _weights(table: Any, exercises: tuple[Exercise, ...]) -> tuple[tuple[frozenset[Exercise], float], ...]:
     if not isinstance(table, Mapping):
         raise ValueError(f"weights: expected a table, such as lesson04 = 2, got {table!r}")
-    found: dict[str, float] = {}
-    open_ones = set(exercises)
+    found, left = [], set(exercises)
     for name, weight in _flat(table).items():
-        key = f"weights.{name}"
         if not _is_number(weight):
-            raise ValueError(f"{key}: expected a number from 0, got {weight!r}")
-        named = _named(key, name)
-        chosen = set(named) & set(exercises)
-        if not chosen:
-            raise ValueError(f"{key}: is not in this assignment, expected some of {_told(exercises)}")
-        if not open_ones >= chosen:
-            raise ValueError(f"{key}: has two weights, its own and that of its lesson; expected one")
-        open_ones -= chosen
-        found[named[0][0] if len(named) > 1 else ".".join(named[0])] = float(weight)
-    if found and open_ones:
-        raise ValueError(f"weights: expected one for each lesson or exercise, there is none for {_told(open_ones)}")
-    if found and not sum(found.values()):
+            raise ValueError(f"weights.{name}: expected a number from 0, got {weight!r}")
+        group = left.intersection(_named("weights", name))
+        if not group:
+            told = f"is not in this assignment, or has a weight already; expected some of {_told(exercises)}"
+            raise ValueError(f"weights.{name}: {told}")
+        left -= group
+        found.append((frozenset(group), float(weight)))
+    if found and left:
+        raise ValueError(f"weights: expected one for each lesson or exercise, there is none for {_told(left)}")
+    if found and not sum(weight for _, weight in found):
         raise ValueError("weights: expected at least one above 0, all are 0")
-    return found
+    return tuple(found)
 
 
 def _told(exercises: Iterable[Exercise]) -> str:

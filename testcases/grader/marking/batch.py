@@ -24,9 +24,8 @@ from testcases.harness.suite.runner import keep_what_is_loaded
 from ..intake.exports import HandIn, find_outside
 from ..intake.submissions import Submission, read_submission
 from ..sandbox import staging
-from ..sandbox.bubblewrap import Limits
 from ..sandbox.guest.worker import die_with_parent
-from ..sandbox.sandbox import Sandbox
+from ..sandbox.sandbox import Limits, Sandbox
 from ..text import clean
 from .assignment import Assignment
 from .grade import Grader, empty_result, has_grader_error, plan

@@ -24,8 +24,7 @@ from testcases.harness.suite.session import Engine
 from ..intake.exports import HandIn
 from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match
-from ..sandbox.bubblewrap import what_holds
-from ..sandbox.sandbox import Sandbox, WorkerError
+from ..sandbox.sandbox import Sandbox, WorkerError, what_holds
 from ..sandbox.staging import untouched
 from ..sandbox.worker_client import InSandbox
 from ..status import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,23 +15,16 @@ if TYPE_CHECKING:
     from .table import Mark
 
 
-@dataclass
-class Reports:
-    """What was written."""
-
-    marks: Sequence[Mark]
-    problems: Sequence[str] = ()
-    """What could not be written, in a sentence each."""
-
-
 def write_reports(
     out: Path,
     hand_ins: Sequence[HandIn],
     assignment: Assignment,
     known: People | None = None,
     regraded: dict[str, str] | None = None,
-) -> Reports:
+) -> tuple[Sequence[Mark], list[str]]:
     """Write all reports of a batch. Whatever one submission makes of its own, the others have theirs.
+
+    Returns the lines of the table, and what could not be written, in a sentence each.
 
     Args:
         out: the folder with `results/`.
@@ -72,7 +64,7 @@ def write_reports(
     pages.write_class(out / "report" / "index.html", marks, assignment, pages.looks(marks, unwritten))
     table.write(out, marks, given.added, before, regraded or {})
     names = {mark.sheet.page: mark.shown for mark in marks if mark.sheet}
-    return Reports(marks, [f"{names[page]}: {why}" for page, why in unwritten.items()])
+    return marks, [f"{names[page]}: {why}" for page, why in unwritten.items()]
 
 
 def _remove_old(folder: Path, pages: set[str]) -> None:

@@ -112,11 +112,9 @@ def looks(marks: Iterable[Mark], unwritten: Mapping[str, str]) -> list[Look]:
     found = []
     for mark in marks:
         page = mark.sheet.page if mark.sheet else ""
-        found += [Look(kind, mark.shown, why + TO_DO.get(kind, ""), page) for kind, why in mark.looks]
-        for kind, why in _reasons(mark.sheet) if mark.sheet else ():
-            found.append(Look(kind, mark.shown, why + TO_DO.get(kind, ""), page))
-        if page in unwritten:
-            found.append(Look(status.UNWRITTEN, mark.shown, unwritten[page], page))
+        seen = [*mark.looks, *(_reasons(mark.sheet) if mark.sheet else ())]
+        seen += [(status.UNWRITTEN, unwritten[page])] if page in unwritten else []
+        found += [Look(kind, mark.shown, why + TO_DO.get(kind, ""), page) for kind, why in seen]
     return sorted(found, key=lambda one: (ORDER.index(one.kind), one.name.casefold(), one.page))
 
 

@@ -18,7 +18,7 @@ from testcases.grader.marking.batch import Batch, grade_folder
 from testcases.grader.marking.grade import Grader
 from testcases.grader.marking.secret import secret_of
 from testcases.grader.reports import pages
-from testcases.grader.sandbox.bubblewrap import Limits
+from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_page, put, read_csv, report, result
 from testcases.grader.tests.running import TARGET, packed
@@ -91,7 +91,7 @@ def folder_of(texts: dict[str, bytes], folder: Path) -> Path:
 
 def reported(out: Path) -> None:
     """Reports of all results; each submission has its page, and a line in the table."""
-    assert not report(out).problems
+    assert not report(out)[1]
     folders = [line["folder"] for line in read_csv(out / "marks.csv")]
     pages_of = list((out / "report/students").iterdir())
     assert len(folders) == len(set(folders)) == len(pages_of) == len(list((out / "results").iterdir()))
@@ -200,8 +200,8 @@ def test_the_grader_fails_at_one_and_marks_the_others(
     assert (
         "Bob Roe: grader error: RecursionError" in said and "dan: grader error: the grader's own process died" in said
     )
-    found = report(tmp_path / "out")
-    assert {mark.folder: mark.mark for mark in found.marks} == {"ann": 0, "Bob Roe": None, "cem": 0, "dan": None}
+    marks, _ = report(tmp_path / "out")
+    assert {mark.folder: mark.mark for mark in marks} == {"ann": 0, "Bob Roe": None, "cem": 0, "dan": None}
     assert "no verdict" in (tmp_path / "out/report/index.html").read_text("utf-8")
 
 
@@ -216,7 +216,7 @@ def test_a_page_that_cannot_be_written_is_named_and_the_others_are_there(
         return write(folder, mark, title)
 
     monkeypatch.setattr(pages, "write_student", fails)
-    found = report(put(tmp_path, result("ann"), result("bob"), result("cem")))
+    _, problems = report(put(tmp_path, result("ann"), result("bob"), result("cem")))
     assert len(list((tmp_path / "report/students").iterdir())) == 2
-    assert len(found.problems) == 1 and found.problems[0].startswith("bob: its page could not be written: Unicode")
+    assert len(problems) == 1 and problems[0].startswith("bob: its page could not be written: Unicode")
     assert "a report is missing" in (tmp_path / "report/index.html").read_text("utf-8")

@@ -57,10 +57,10 @@ def test_without_weights_the_tests_weigh():
         ("lessons = [4]\n[weights]\n4 = 0", "weights: expected at least one above 0"),
         (
             "lessons = [4]\n[weights]\n5 = 1",
-            "weights.5: is not in this assignment, expected some of lesson04_gae.compute",
+            "weights.5: is not in this assignment, or has a weight already; expected some of lesson04_gae.compute",
         ),
         ("lessons = [4, 5]\n[weights]\n5 = 1", "weights: expected one for each lesson or exercise, there is none for"),
-        ("lessons = [4]\n[weights]\n4 = 1\ntd_errors = 1", "weights.td_errors: has two weights"),
+        ("lessons = [4]\n[weights]\n4 = 1\ntd_errors = 1", "weights.td_errors: is not in this"),
         ('title = ""', "title: expected a text"),
         ("points = = 3", "Invalid value"),
     ],

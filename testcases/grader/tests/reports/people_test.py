@@ -26,45 +26,29 @@ def who(tmp_path: Path, text: str, *sheets: Sheet) -> list[str]:
     return [person.key if person else why for person, why in found.values()]
 
 
+def one(system: str, folder: str, name: str = "", *ids: str) -> Sheet:
+    return Sheet(folder, "1", system=system, name=name, ids=ids)
+
+
 @named(
     "text, sheet, wanted",
     {
-        "canvas": (CANVAS, Sheet("leeann_11", "1", system="Canvas", name="leeann", ids=("11",)), "11"),
-        "canvas-first-name-first": (CANVAS, Sheet("annlee_11", "1", system="Canvas", name="annlee", ids=("11",)), "11"),
-        "canvas-another-name": (
-            CANVAS,
-            Sheet("evil_11", "1", system="Canvas", name="evil", ids=("11",)),
-            people.ANOTHER,
-        ),
-        "canvas-number-in-a-name": (
-            *(CANVAS, Sheet("lee_11_ann_13", "1", system="Canvas", name="leeann_11", ids=("13",))),
-            "13",
-        ),
-        "canvas-not-on-the-list": (
-            CANVAS,
-            Sheet("leeann_99", "1", system="Canvas", name="leeann", ids=("99",)),
-            people.NOBODY,
-        ),
-        "moodle": (MOODLE, Sheet("x", "1", system="Moodle", name="Ann Lee", ids=("Participant 21",)), "Participant 21"),
-        "moodle-group": (
-            *(MOODLE, Sheet("x", "1", system="Moodle", name="Group A-Ann Lee", ids=("Participant 21",))),
-            "Participant 21",
-        ),
-        "moodle-another-name": (
-            *(MOODLE, Sheet("x", "1", system="Moodle", name="Team A", ids=("Participant 21",))),
-            people.ANOTHER,
-        ),
-        "gradescope-address": (MOODLE, Sheet("x", "1", system="Gradescope", ids=("ann@x.edu",)), "Participant 21"),
-        "gradescope-a-name-is-no-address": (
-            *(MOODLE, Sheet("Ann Lee", "1", system="Gradescope", name="Ann Lee", ids=("eve@x.edu",))),
-            people.NOBODY,
-        ),
-        "folder-name": (NAMES, Sheet("Ann Lee", "1"), "al3"),
-        "folder-turned": (NAMES, Sheet("Lee, Ann", "1"), "al3"),
-        "folder-without-spaces": (NAMES, Sheet("李雷", "1"), "x"),
-        "folder-login": (NAMES, Sheet("AL3", "1"), "al3"),
-        "folder-two-of-one-name": (CANVAS, Sheet("Cem Öz", "1"), "fits several lines of the list (4, 5)"),
-        "folder-nobody": (NAMES, Sheet("Ann", "1"), people.NOBODY),
+        "canvas": (CANVAS, one("Canvas", "leeann_11", "leeann", "11"), "11"),
+        "canvas-first-name-first": (CANVAS, one("Canvas", "annlee_11", "annlee", "11"), "11"),
+        "canvas-another-name": (CANVAS, one("Canvas", "evil_11", "evil", "11"), people.ANOTHER),
+        "canvas-number-in-a-name": (CANVAS, one("Canvas", "lee_11_ann_13", "leeann_11", "13"), "13"),
+        "canvas-not-on-the-list": (CANVAS, one("Canvas", "leeann_99", "leeann", "99"), people.NOBODY),
+        "moodle": (MOODLE, one("Moodle", "x", "Ann Lee", "Participant 21"), "Participant 21"),
+        "moodle-group": (MOODLE, one("Moodle", "x", "Group A-Ann Lee", "Participant 21"), "Participant 21"),
+        "moodle-another-name": (MOODLE, one("Moodle", "x", "Team A", "Participant 21"), people.ANOTHER),
+        "gradescope-address": (MOODLE, one("Gradescope", "x", "", "ann@x.edu"), "Participant 21"),
+        "gradescope-another": (MOODLE, one("Gradescope", "Ann Lee", "Ann Lee", "eve@x.edu"), people.NOBODY),
+        "folder-name": (NAMES, one("folder", "Ann Lee"), "al3"),
+        "folder-turned": (NAMES, one("folder", "Lee, Ann"), "al3"),
+        "folder-without-spaces": (NAMES, one("folder", "李雷"), "x"),
+        "folder-login": (NAMES, one("folder", "AL3"), "al3"),
+        "folder-two-of-one-name": (CANVAS, one("folder", "Cem Öz"), "fits several lines of the list (4, 5)"),
+        "folder-nobody": (NAMES, one("folder", "Ann"), people.NOBODY),
     },
 )
 def test_whose_it_is(tmp_path: Path, text: str, sheet: Sheet, wanted: str):

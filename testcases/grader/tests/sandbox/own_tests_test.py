@@ -8,8 +8,7 @@ from types import CodeType
 
 import pytest
 
-from testcases.grader.sandbox.bubblewrap import Limits
-from testcases.grader.sandbox.sandbox import Sandbox
+from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.catalog.lessons import SOLUTIONS

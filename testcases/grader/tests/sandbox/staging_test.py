@@ -15,9 +15,9 @@ from testcases.grader.intake.submissions import from_folder
 from testcases.grader.marking.assignment import asked_for
 from testcases.grader.marking.grade import Grader
 from testcases.grader.marking.secret import secret_of
-from testcases.grader.sandbox import bubblewrap as bubblewrap_
+from testcases.grader.sandbox import sandbox as box
 from testcases.grader.sandbox import staging
-from testcases.grader.sandbox.bubblewrap import Limits
+from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.status import NOT_STARTED
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES, TUTORIAL, lesson_names, regions
 
@@ -130,20 +130,20 @@ def test_an_installed_course_is_not_seen(
     ):
         folder.chmod(0o755)
     (tmp_path / "src/ppo").mkdir(parents=True, exist_ok=True)
-    monkeypatch.setattr(bubblewrap_, "ROOT", tmp_path / "src/ppo")  # Where the course itself may lie.
-    folders = bubblewrap_.interpreter_folders()
-    monkeypatch.setattr(bubblewrap_, "interpreter_folders", lambda: [*folders, str(tmp_path)])
-    assert bubblewrap_.hidden() == [str(place)]
-    assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
-    monkeypatch.setattr(bubblewrap_, "hidden", list)
-    assert bubblewrap_.run_in_it(["cat", f"{place}/gae.py"]).stdout == "the solution"
+    monkeypatch.setattr(box, "ROOT", tmp_path / "src/ppo")  # Where the course itself may lie.
+    folders = box.interpreter_folders()
+    monkeypatch.setattr(box, "interpreter_folders", lambda: [*folders, str(tmp_path)])
+    assert box.hidden() == [str(place)]
+    assert box.run_in_it(["cat", f"{place}/gae.py"]).returncode != 0
+    monkeypatch.setattr(box, "hidden", list)
+    assert box.run_in_it(["cat", f"{place}/gae.py"]).stdout == "the solution"
 
 
 def test_what_was_handed_out_earns_nothing():
     submission = from_folder(TUTORIAL, "unstarted")
     assert {path: submission.files[path] for path in course_files()} == staging.untouched()
-    box: Any = SimpleNamespace(kind="bwrap", limits=Limits())
-    grader = Grader(box, secret_of("s"), asked_for(lessons="4").exercises)
+    none: Any = SimpleNamespace(kind="bwrap", limits=Limits())
+    grader = Grader(none, secret_of("s"), asked_for(lessons="4").exercises)
     result = grader.grade(submission)
     found = [one for lesson in result["lessons"].values() for one in lesson["exercises"].values()]
     assert {one["status"] for one in found} == {NOT_STARTED} and not result["score"]
@@ -152,5 +152,5 @@ def test_what_was_handed_out_earns_nothing():
 @pytest.mark.parametrize("kind", ["bwrap", "none"])
 def test_on_another_system_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, kind: str):
     monkeypatch.setattr("sys.platform", "darwin")
-    with pytest.raises(bubblewrap_.NoSandbox, match="make check needs Linux, or a Linux container"):
-        bubblewrap_.check_sandbox(kind)
+    with pytest.raises(box.NoSandbox, match="make check needs Linux, or a Linux container"):
+        box.check_sandbox(kind)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from testcases.grader.sandbox import staging
-from testcases.grader.sandbox.bubblewrap import Limits
+from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import wire
