@@ -31,7 +31,7 @@ from .intake.selection import course_files  # noqa: E402
 from .intake.submissions import from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .marking.secret import kept_in, new, secret_of  # noqa: E402
-from .sandbox.sandbox import Limits, NoSandbox, check_sandbox  # noqa: E402
+from .sandbox.sandbox import Limits, check_sandbox  # noqa: E402
 from .status import GRADER, NOT_SANDBOXED  # noqa: E402
 from .text import clean  # noqa: E402
 
@@ -94,9 +94,13 @@ def run(options: argparse.Namespace) -> int:
         print(told(folder, hand_ins))
     if options.dry not in ("", "0"):
         return _dry(hand_ins if folder else None, assignment, known)
-    _find_sandbox(kind)
+    check_sandbox(kind)
     secret = secret_of(options.secret) if options.secret else None
+    import torch
+
     from .marking.batch import Batch
+
+    torch.set_num_threads(1)
 
     if folder is None:
         return _working_tree(options, Batch(kind, secret or new(), jobs, limits, assignment))
@@ -120,17 +124,6 @@ def _asked(options: argparse.Namespace) -> tuple[str, int, Limits]:
     if kind not in ("bwrap", "none"):
         raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
     return kind, int(jobs), _limits(options.limits, Limits())
-
-
-def _find_sandbox(kind: str) -> None:
-    """Raises ValueError: there is none, and it was not renounced."""
-    import torch
-
-    torch.set_num_threads(1)
-    try:
-        check_sandbox(kind)
-    except NoSandbox as error:
-        raise ValueError(str(error)) from None
 
 
 @contextlib.contextmanager
@@ -218,10 +211,7 @@ def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
 
 def _default_jobs() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return cores
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(cores, memory // 2**31))
 
 

@@ -5,8 +5,10 @@ else files of its files' names. What nobody has worked on comes last, and the co
 nobody's work. Where there is another text of the same file, an instructor is told.
 """
 
+import contextlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +25,7 @@ Read = Callable[[str], bytes]
 
 OF_COURSE = {"testcases", "tiny_models", "ppo_by_hand", "notebooks", "book"}
 """Folders of a copy of the course in which nothing is a student's."""
-MAX_ROOTS = 50
+MAX_PLACES = 50
 PACKAGES = 3
 """How deep a student's own packages may lie in a lesson's folder."""
 LONGEST = 200
@@ -48,40 +50,44 @@ class Chosen:
 
 
 @dataclass
-class _Root:
-    """A place with files of one lesson.
+class _Place:
+    """A folder with files of one lesson.
 
     Attributes:
-        folder: above the lesson's own, such as "ppo/tutorial"; empty at the top.
+        folder: above the lesson's own, such as "ppo/tutorial", or that of single files; empty at the top.
+        is_loose: whether the files are not in a folder of their lesson's name.
         files: path below `tutorial/` -> name.
         texts: path -> bytes, of those that can be read.
     """
 
+    lesson: str
     folder: str
-    files: dict[str, str]
-    texts: dict[str, bytes]
+    is_loose: bool
+    files: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def is_untouched(self) -> bool:
         """Whether every exercise in it is as it was handed out."""
-        with_exercises = [path for path in self.files if exercises_in(path)]
-        return bool(with_exercises) and all(
-            path in self.texts and is_untouched(path, self.texts[path]) for path in with_exercises
-        )
+        asked = [path for path in self.files if exercises_in(path)]
+        return bool(asked) and all(path in self.texts and is_untouched(path, self.texts[path]) for path in asked)
 
-    @property
-    def is_marked(self) -> bool:
-        """Whether a file has the marks around a solution, which no stub has."""
-        return any(line.strip() == REGION.encode() for data in self.texts.values() for line in data.splitlines())
+    def is_given(self, is_course: bool) -> bool:
+        """Whether these are the course's solutions, known by the marks around a solution, which no stub has."""
+        parts = self.folder.lower().split("/")
+        is_solved = any(part.startswith("solution") for part in parts)
+        lines = (line for data in self.texts.values() for line in data.splitlines())
+        is_one = is_solved or (is_course and not any("tutorial" in part for part in parts))
+        return is_one and any(line.strip() == REGION.encode() for line in lines)
 
     @property
     def is_tutorial(self) -> bool:
         return self.folder.rpartition("/")[2] == "tutorial"
 
     @property
-    def rank(self) -> tuple[bool, bool, int, str]:
+    def rank(self) -> tuple[bool, bool, bool, int, str]:
         depth = self.folder.count("/") + bool(self.folder) - self.is_tutorial
-        return self.is_untouched, not self.is_tutorial, depth, self.folder
+        return self.is_untouched, self.is_loose, not self.is_tutorial, depth, self.folder
 
     @property
     def shown(self) -> str:
@@ -104,69 +110,69 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
         lessons: those that are graded (default: all). Of the others, which they may import, no single file is looked
             for, and a second text is no doubt.
     """
-    chosen, roots = Chosen(), _roots(names, read)
-    every = [root for found in roots.values() for root in found]
+    chosen, places = Chosen(), _places(names, read)
     # Who hands in a copy of the course hands in its solutions, under whatever name: of those only tutorial/ counts.
-    is_course = any(root.is_tutorial for root in every)
+    is_course = any(place.is_tutorial for place in places)
     is_course |= any(not OF_COURSE.isdisjoint(name.lower().split("/")[:-1]) for name in names)
-    chosen.others = {name for root in every for name in root.files.values()}
+    chosen.others = {name for place in places for name in place.files.values()}
+    places = sorted((place for place in places if not place.is_given(is_course)), key=lambda place: place.rank)
     for lesson in lesson_names():
-        own = sorted((one for one in roots.get(lesson, ()) if not _is_given(one, is_course)), key=lambda one: one.rank)
-        best, is_asked = own[0] if own else None, not lessons or lesson in lessons
-        if is_asked and (not best or best.is_untouched):
-            loose = _loose(lesson, names, read, is_course, chosen)
-            if loose and not (best and loose.is_untouched):
-                best = loose
-                for path, name in best.files.items():
-                    chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
-        if not best:
-            continue
-        chosen.files.update(best.files)
-        chosen.folders.append(best.folder or ".")
-        for other in own if is_asked else ():
-            _compare(best, other, chosen)
+        own, is_asked = [place for place in places if place.lesson == lesson], not lessons or lesson in lessons
+        if not is_asked or any(not place.is_loose and not place.is_untouched for place in own):
+            own = [place for place in own if not place.is_loose]
+        for place in own:
+            _take(place, own, chosen, is_asked)
     chosen.folders = list(dict.fromkeys(chosen.folders))
     chosen.others -= set(chosen.files.values())
     chosen.beside = _beside(names, chosen.files)
     return chosen
 
 
-def _roots(names: Iterable[str], read: Read) -> dict[str, list[_Root]]:
-    """Lesson -> the places with its folder, what is near the top first."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for name in names:
+def _take(place: _Place, places: list[_Place], chosen: Chosen, is_asked: bool) -> None:
+    """Those files of a place that no better place has; of another text of one, an instructor is told once."""
+    new = {path: name for path, name in place.files.items() if path not in chosen.files}
+    chosen.files.update(new)
+    chosen.folders += [place.folder or "."] if new else []
+    for path, name in new.items() if place.is_loose else ():
+        chosen.notes.append(f"{name} is not in the folder of its lesson: graded as {path}")
+    for path, data in place.texts.items() if is_asked and not place.is_untouched else ():
+        best = next(one for one in places if path in one.files)
+        if best.texts.get(path, data) != data:
+            chosen.doubts.append((SECOND, f"graded {best.shown}; {place.shown} has another {path}"))
+            return
+
+
+def _places(names: Iterable[str], read: Read) -> list[_Place]:
+    """Of each lesson the folders with its files, what is near the top first."""
+    by_file: dict[str, list[str]] = {}
+    for path in course_files():
+        by_file.setdefault(path.rpartition("/")[2], []).append(path)
+    found: dict[tuple[str, str, bool], _Place] = {}
+    often: Counter[str] = Counter()
+    for name in sorted(names, key=lambda name: (name.count("/"), name)):
         above, _, file = name.rpartition("/")
         folder, _, lesson = above.rpartition("/")
-        if f"{lesson}/{file}" in course_files():
-            found.setdefault((lesson, folder), {})[f"{lesson}/{file}"] = name
-    roots: dict[str, list[_Root]] = {}
-    for (lesson, folder), files in sorted(found.items(), key=lambda item: (item[0][1].count("/"), item[0])):
-        if len(roots.setdefault(lesson, [])) < MAX_ROOTS:
-            roots[lesson].append(_root(folder, files, read))
-    return roots
+        is_loose = f"{lesson}/{file}" not in course_files()
+        for path in by_file.get(file, ()) if is_loose else [f"{lesson}/{file}"]:
+            if often[path] == MAX_PLACES or (is_loose and not OF_COURSE.isdisjoint(above.lower().split("/"))):
+                continue
+            often[path] += 1
+            texts: dict[str, bytes] = {}
+            with contextlib.suppress(Exception):  # It is read again when it is graded, and what is wrong is said there.
+                texts[path] = read(name)
+            if is_loose and len(by_file[file]) > 1 and not _defines(path, texts.get(path, b"")):
+                continue
+            key = path.partition("/")[0], above if is_loose else folder, is_loose
+            place = found.setdefault(key, _Place(*key))
+            place.files[path] = name
+            place.texts.update(texts)
+    return [*found.values()]
 
 
-def _root(folder: str, files: dict[str, str], read: Read) -> _Root:
-    texts = {}
-    for path, name in files.items():
-        try:
-            texts[path] = read(name)
-        except Exception:  # It is read again when it is graded, and what is wrong with it is said there.
-            continue
-    return _Root(folder, files, texts)
-
-
-def _is_given(root: _Root, is_course: bool) -> bool:
-    """Whether this is the course's solutions, known by their marks."""
-    parts = root.folder.lower().split("/")
-    is_solved = any(part.startswith("solution") for part in parts)
-    return (is_solved or (is_course and not any("tutorial" in part for part in parts))) and root.is_marked
-
-
-def _compare(best: _Root, other: _Root, chosen: Chosen) -> None:
-    differing = [path for path, data in other.texts.items() if best.texts.get(path, data) != data]
-    if differing and not other.is_untouched:
-        chosen.doubts.append((SECOND, f"graded {best.shown}; {other.shown} has another {differing[0]}"))
+def _defines(path: str, data: bytes) -> bool:
+    """Whether a file whose name two lessons have defines an exercise of this one."""
+    heads = {exercise.partition(".")[0] for exercise in exercises_in(path)}
+    return any(re.search(rf"^(class|def) {head}\b", text_of(data), re.MULTILINE) for head in heads)
 
 
 @cache
@@ -183,37 +189,6 @@ def is_untouched(path: str, data: bytes) -> bool:
     if any(exercise in handed_out for exercise in exercises_in(path)):
         return data.splitlines() == stubs_of(lesson)[path].encode().splitlines()
     return all(f'"{path[:8]}: {exercise}"'.encode() in data for exercise in exercises_in(path))
-
-
-def _loose(lesson: str, names: Iterable[str], read: Read, is_course: bool, chosen: Chosen) -> _Root | None:
-    """Single files, without the folder of their lesson: the nearest of each name that somebody has worked on."""
-    paths = {path.rpartition("/")[2]: path for path in course_files() if path.startswith(f"{lesson}/")}
-    found: list[_Root] = []
-    for name in sorted(names, key=lambda name: (name.count("/"), name)):
-        folder, _, file = name.rpartition("/")
-        if file in paths and name not in chosen.others and OF_COURSE.isdisjoint(folder.lower().split("/")):
-            root = _root(folder, {paths[file]: name}, read)
-            if _is_of_lesson(root, file) and not _is_given(root, is_course):
-                found.append(root)
-    best: _Root | None = None
-    for root in sorted(found, key=lambda one: one.is_untouched):
-        if best and best.files.keys() & root.files.keys():
-            _compare(best, root, chosen)
-        elif best:
-            best.files.update(root.files)
-            best.texts.update(root.texts)
-        else:
-            best = root
-    return best
-
-
-def _is_of_lesson(root: _Root, file: str) -> bool:
-    """A file whose name two lessons have has to define an exercise of this one."""
-    if sum(path.endswith(f"/{file}") for path in course_files()) == 1:
-        return True
-    ((path, data),) = root.texts.items() or (("", b""),)
-    heads = {exercise.partition(".")[0] for exercise in exercises_in(path)} if path else set()
-    return any(re.search(rf"^(class|def) {head}\b", text_of(data), re.MULTILINE) for head in heads)
 
 
 def _beside(names: Iterable[str], files: dict[str, str]) -> dict[str, str]:

@@ -114,7 +114,7 @@ class Limits:
     """Processes and threads."""
 
 
-class NoSandbox(Exception):
+class NoSandbox(ValueError):
     """bubblewrap is missing or does not work here; the text says what to do."""
 
 

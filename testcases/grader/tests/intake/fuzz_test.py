@@ -122,18 +122,13 @@ def test_any_text_is_read_and_shown(tmp_path: Path, kind: str):
 def test_a_text_is_decoded_as_python_does(tmp_path: Path):
     """In each codec that Python has, and with the tricks by which a comment becomes code, it is the text that runs."""
     body = 'x = 1\n# +AAo-y = 2\n# \\u000az = 3\nname = "äßあ"\n'
-    texts = {}
-    for codec in sorted({*encodings.aliases.aliases.values(), "nothing_like_it"}):
-        head = f"# coding: {codec}\n".encode()
-        for data in (body.encode("utf-8"), body.encode("latin-1", "replace"), body.encode("ascii", "replace")):
-            texts[f"{codec} {len(texts)}"] = head + data
-    tricky = b"# coding: raw_unicode_escape\n# \\u000az = 3\n"
-    for number, head in enumerate(
-        (b"# \xff\n", b"#\r", b"\r\n", b"\xef\xbb\xbf", b"#\r#\r", b"\f\n", b"x = 1\r", b"'\n")
-    ):
-        texts[f"tricky {number}"] = head + tricky
+    bodies = body.encode("utf-8"), body.encode("latin-1", "replace"), body.encode("ascii", "replace")
+    codecs = sorted({*encodings.aliases.aliases.values(), "nothing_like_it"})
+    texts = [f"# coding: {codec}\n".encode() + data for codec in codecs for data in bodies]
+    tricks = b"# \xff\n", b"#\r", b"\r\n", b"\xef\xbb\xbf", b"#\r#\r", b"\f\n", b"x = 1\r", b"'\n"
+    texts += [trick + b"# coding: raw_unicode_escape\n# \\u000az = 3\n" for trick in tricks]
     loaded = 0
-    for name, data in texts.items():
+    for data in texts:
         text, strange = text_of(data), strange_encoding(data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -142,8 +137,8 @@ def test_a_text_is_decoded_as_python_does(tmp_path: Path):
             except (SyntaxError, ValueError, LookupError):
                 continue
             loaded += 1
-            assert ast.dump(ast.parse(text)) == runs, name
-            assert not ("'y'" in runs or "'z'" in runs) or strange, name
+            assert ast.dump(ast.parse(text)) == runs, data
+            assert not ("'y'" in runs or "'z'" in runs) or strange, data
     assert loaded > 100
     assert not any(map(strange_encoding, (b"", b"# coding: latin-1\n", b"# -*- coding: cp1252 -*-\n", b"# vim: no\n")))
     folder = folder_of({"ann": b"# coding: utf-7\n# +AAo-x = 1\n", "bob": b"# coding: cp932\n"}, tmp_path)

@@ -33,31 +33,15 @@ ODD += [[[]] * 50, {"a": {}}, {"tuple": []}, {"tuple": 1}, {"dict": [[1, 2]]}, {
 ODD += [{"Tensor": 0}, {"Tensor": 1}, {"Tensor": 9}, {"Tensor": "0"}, {"Tensor": 0, "tuple": []}]
 ODD += [{"Record": ["R", {"tuple": ["x"]}, {"tuple": []}]}]
 ODD += [{"Foreign": ["R", 1]}, {"StudentError": ["raised", "E", "m", {"tuple": []}]}, {"Frame": ["f", 1, "g", "h"]}]
-KINDS = {
-    None,
-    "tamper",
-    "crash",
-    "timeout",
-    "raised",
-    "load",
-    "missing",
-    "signature",
-    "backward",
-    "answer",
-    "too large",
-}
+KINDS = {None, *"tamper crash timeout raised load missing signature backward answer".split(), "too large"}
 PLAIN = (torch.Tensor, bool, int, float, str, type(None), list, tuple, dict, Foreign)
 
 
 class Box:
     """In the place of a sandbox: its workers send what `said` makes of the number of a question, and hang up."""
 
-    kind, spent, failures, limits = (
-        "bwrap",
-        0.0,
-        0,
-        Limits(ends=10**9, exercise_seconds=1e9, lesson_seconds=1e9, grace_seconds=5),
-    )
+    kind, spent, failures = "bwrap", 0.0, 0
+    limits = Limits(ends=10**9, exercise_seconds=1e9, lesson_seconds=1e9, grace_seconds=5)
 
     def __init__(self, said: Callable[[int], bytes]) -> None:
         self.said = said
