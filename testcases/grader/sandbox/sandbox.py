@@ -53,7 +53,7 @@ ADVICE = {
     ),
 }
 """What bwrap says -> what is missing, and what gives it."""
-TORCH = find_spec("torch").origin  # type: ignore[union-attr]
+TORCH = str(find_spec("torch").origin)  # type: ignore[union-attr]
 WORKER_USERS = range(61_184, 65_280)
 """As root: the users that workers become, another one in each process of the grader."""
 WRITABLE = ("/tmp", "/dev/shm", "/home/student")

@@ -9,7 +9,7 @@ from testcases.grader.status import STATUSES
 from testcases.grader.tests.running import from_the_start, results, tree, workers
 from testcases.grader.tests.sandbox.hostile import CASES, EXERCISES, LESSON
 
-SHORT = "call_seconds=1,grace_seconds=0.3,ends=1,memory_mb=512,exercise_seconds=20,import_seconds=0.5"
+SHORT = "call_seconds=1,grace_seconds=0.3,ends=1,memory_mb=512,exercise_seconds=20,import_seconds=2"
 """Limits for those who will reach them; what is right needs milliseconds."""
 JOBS = 5
 """A dozen of them wait for the end of their time, and need no core for it."""

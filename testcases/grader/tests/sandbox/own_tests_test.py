@@ -14,7 +14,6 @@ from testcases.harness.catalog.handles import Exercise
 from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.execution.executor import solutions_changed
 from testcases.harness.execution.messages import Call, Outcome
-from testcases.harness.suite.asserts import example
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind
 
