@@ -51,7 +51,7 @@ class Chosen:
 
 @dataclass
 class _Place:
-    """A folder with files of one lesson.
+    """A folder with files of one lesson, or a single file of one.
 
     Attributes:
         folder: above the lesson's own, such as "ppo/tutorial", or that of single files; empty at the top.
@@ -112,9 +112,10 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
     """
     chosen, places = Chosen(), _places(names, read)
     # Who hands in a copy of the course hands in its solutions, under whatever name: of those only tutorial/ counts.
-    is_course = any(place.is_tutorial for place in places)
+    in_folders = [place for place in places if not place.is_loose]
+    is_course = any(place.is_tutorial for place in in_folders)
     is_course |= any(not OF_COURSE.isdisjoint(name.lower().split("/")[:-1]) for name in names)
-    chosen.others = {name for place in places for name in place.files.values()}
+    chosen.others = {name for place in in_folders for name in place.files.values()}
     places = sorted((place for place in places if not place.is_given(is_course)), key=lambda place: place.rank)
     for lesson in lesson_names():
         own, is_asked = [place for place in places if place.lesson == lesson], not lessons or lesson in lessons
@@ -147,7 +148,7 @@ def _places(names: Iterable[str], read: Read) -> list[_Place]:
     by_file: dict[str, list[str]] = {}
     for path in course_files():
         by_file.setdefault(path.rpartition("/")[2], []).append(path)
-    found: dict[tuple[str, str, bool], _Place] = {}
+    found: dict[tuple[str, str, bool, str], _Place] = {}
     often: Counter[str] = Counter()
     for name in sorted(names, key=lambda name: (name.count("/"), name)):
         above, _, file = name.rpartition("/")
@@ -163,7 +164,7 @@ def _places(names: Iterable[str], read: Read) -> list[_Place]:
             if is_loose and len(by_file[file]) > 1 and not _defines(path, texts.get(path, b"")):
                 continue
             key = path.partition("/")[0], above if is_loose else folder, is_loose
-            place = found.setdefault(key, _Place(*key))
+            place = found.setdefault((*key, path if is_loose else ""), _Place(*key))
             place.files[path] = name
             place.texts.update(texts)
     return [*found.values()]
