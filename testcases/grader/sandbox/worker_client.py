@@ -156,9 +156,9 @@ class InSandbox:
         with serves no other exercise.
         """
         ends = self._ends.setdefault((lesson, exercise), [])
-        problem = self._worker and self._worker.settle()
-        if problem:
+        if self._worker and (problem := self._worker.settle()):
             ends.append(problem)
+            self._worker = None
         if ends:
             self.finish()
         return not any(end.kind == "tamper" for end in ends)
@@ -287,22 +287,15 @@ class _Worker:
         return tuple(name for name, value in call.arguments.items() if not identical(value, now[name]))
 
     def settle(self) -> StudentError | None:
-        """Call its name; anything but the echo was not sent by the worker."""
-        number = secrets.randbits(62)
-        deadline = Clock(self.process, self.limits.grace_seconds).left
+        """Call its name; anything but the echo was not sent by the worker, which is gone then."""
+        clock = Clock(self.process, self.limits.grace_seconds)
         try:
-            if self._unasked():
-                raise wire.BadFrame("an answer to no question")
-            wire.send(self.channel, {"id": number, "settle": True}, b"", deadline)
-            answer, _ = wire.receive(self.channel, deadline)
-            if answer != {"id": number, "settle": True}:
-                raise wire.BadFrame("another echo")
-        except wire.BadFrame as error:
-            return _tamper(str(error))
-        except wire.Late:
-            return _late("it does not answer any more")
-        except wire.Closed:
-            return StudentError("crash", "ProcessExit", "its process is gone")
+            answer, _ = self._exchange({"settle": True}, b"", clock, _late("it does not answer any more"))
+        except _Ended as ended:
+            return ended.error
+        if answer != {"settle": True}:
+            self.end()
+            return _tamper("another echo")
         return None
 
     def _unasked(self) -> bool:
@@ -336,8 +329,6 @@ class _Worker:
         with contextlib.suppress(OSError):
             self.status.recv(1, socket.MSG_PEEK)
         report = self.end()
-        if "error" in report:
-            raise WorkerError(report["error"])
         if report.get("memory"):
             megabytes = self.limits.memory_mb
             return StudentError("memory", "MemoryError", f"it took more than {megabytes:,} MiB and was ended")
