@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
-import json
 import os
 import sys
 from collections import Counter
@@ -103,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
     torch.set_num_threads(1)
 
     if folder is None:
-        return _working_tree(options, Batch(kind, secret or new(), jobs, limits, assignment))
+        return _working_tree(Batch(kind, secret or new(), jobs, limits, assignment))
     os.umask(0o077)
     with _alone(out):
         people.keep(out, roster)
@@ -188,12 +187,11 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
     return 0
 
 
-def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
+def _working_tree(batch: Batch) -> int:
     from .marking.batch import grade_one
     from .reports.sheets import sheet_of
 
-    result = grade_one(from_folder(TUTORIAL, "tutorial"), batch)
-    sheet = sheet_of(result, "tutorial", batch.assignment)
+    sheet = sheet_of(grade_one(from_folder(TUTORIAL, "tutorial"), batch), "tutorial", batch.assignment)
     if batch.kind == "none":
         print(NOT_SANDBOXED)
     for lesson in sheet.lessons:
@@ -203,9 +201,6 @@ def _working_tree(options: argparse.Namespace, batch: Batch) -> int:
     print(f"{sheet.all_points} points")
     for note in sheet.notes:
         print(note)
-    if options.out:
-        Path(options.out).mkdir(mode=0o700, parents=True, exist_ok=True)
-        (Path(options.out) / "tutorial.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
     return int(sheet.status == GRADER)
 
 
