@@ -214,8 +214,4 @@ def _read(path: Path) -> Any:
 def _told(error: Exception) -> str:
     """An error and its place in the grader, in a line."""
     where = traceback.extract_tb(error.__traceback__)[-1]
-    try:
-        text = str(error)
-    except Exception:
-        text = ""
-    return clean(f"{type(error).__name__}: {text[:200]} ({Path(where.filename).name}:{where.lineno})", 300)
+    return clean(f"{type(error).__name__}: {str(error)[:200]} ({Path(where.filename).name}:{where.lineno})", 300)

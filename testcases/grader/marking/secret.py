@@ -7,10 +7,11 @@ failure page shows of one submission's inputs says nothing about the inputs of t
 
 import hashlib
 import hmac
-import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ppo_by_hand.core.files import write_text
 
 FILE = "secret.key"
 SEED_BITS = 128
@@ -46,7 +47,7 @@ def new() -> Secret:
 
 
 def kept_in(out: Path) -> Secret:
-    """The secret of the results in a folder, made if there is none.
+    """The secret of the results in a folder, made if there is none, for the owner alone by the umask of a run.
 
     Raises:
         OSError: the file cannot be read or written.
@@ -54,13 +55,7 @@ def kept_in(out: Path) -> Secret:
     """
     path = out / FILE
     if not path.exists():
-        beside = path.with_name(f".{FILE}.tmp")
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(16) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        write_text(path, secrets.token_hex(16) + "\n", lasting=True)
     text = path.read_text("utf-8", "replace")
     if not text.strip():
         raise ValueError(
