@@ -149,26 +149,23 @@ class Sandbox:
         Raises:
             WorkerError: there is none.
         """
-        for attempt in range(2):
-            data, theirs = socket.socketpair()
-            status, their_status = socket.socketpair()
-            try:
-                if self._process is None or self._process.poll() is not None:
-                    self._start()
-                assert self._control is not None
-                self._control.settimeout(self.limits.load_seconds)
-                order = json.dumps(HEAVY_MODULES if lesson in HEAVY else [])
-                links = [link.fileno()] if link else []
-                socket.send_fds(self._control, [order.encode()], [theirs.fileno(), *links, their_status.fileno()])
-                return data, status
-            except OSError as error:
-                self.close()
-                if attempt:
-                    raise WorkerError(f"the sandbox does not answer: {error}") from error
-            finally:
-                theirs.close()
-                their_status.close()
-        raise AssertionError
+        data, theirs = socket.socketpair()
+        status, their_status = socket.socketpair()
+        try:
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+            assert self._control is not None
+            self._control.settimeout(self.limits.load_seconds)
+            order = json.dumps(HEAVY_MODULES if lesson in HEAVY else [])
+            links = [link.fileno()] if link else []
+            socket.send_fds(self._control, [order.encode()], [theirs.fileno(), *links, their_status.fileno()])
+            return data, status
+        except OSError as error:
+            self.close()
+            raise WorkerError(f"the sandbox does not answer: {error}") from error
+        finally:
+            theirs.close()
+            their_status.close()
 
     def _start(self) -> None:
         self.close()
