@@ -7,19 +7,10 @@ from pathlib import Path
 import numpy
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import (
-    GPT2Config,
-    GPT2ForSequenceClassification,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    LlamaForSequenceClassification,
-    PreTrainedTokenizerFast,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-)
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 from solutions.demo import hub as command
+from testcases.course.architectures import config_of, policy_of
 
 HERE = "testcases.course.hub"
 LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"
@@ -49,38 +40,26 @@ def tokenizer(chat: bool = False, pad: bool = True, letters: str = LETTERS) -> P
     return made
 
 
-SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-SIZES |= {"num_key_value_heads": 1, "max_position_embeddings": 64, "tie_word_embeddings": False}
-
-
 def save(folder: Path, model, words: PreTrainedTokenizerFast) -> str:
     model.save_pretrained(folder)
     words.save_pretrained(folder)
     return str(folder)
 
 
+def special(words: PreTrainedTokenizerFast) -> dict[str, int | None]:
+    return {"vocab_size": len(words), "bos_token_id": None, "eos_token_id": 1, "pad_token_id": words.pad_token_id}
+
+
 def causal(folder: Path, family: str = "gpt2", words: PreTrainedTokenizerFast | None = None) -> str:
     words = tokenizer() if words is None else words
-    special = {"vocab_size": len(words), "bos_token_id": None, "eos_token_id": 1, "pad_token_id": words.pad_token_id}
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        if family == "gpt2":
-            model = GPT2LMHeadModel(GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special))
-        elif family == "llama":
-            model = LlamaForCausalLM(LlamaConfig(**SIZES, **special))
-        else:
-            model = Qwen2ForCausalLM(Qwen2Config(**SIZES, **special))
-    return save(folder, model, words)
+    return save(folder, policy_of(family, **special(words)), words)
 
 
 def classifier(folder: Path, words: PreTrainedTokenizerFast, family: str = "gpt2", labels: int = 1) -> str:
-    special = {"vocab_size": len(words), "pad_token_id": words.pad_token_id, "num_labels": labels}
+    config = config_of(family, num_labels=labels, **special(words))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        if family == "gpt2":
-            config = GPT2Config(n_layer=1, n_embd=16, n_head=2, n_positions=64, **special)
-            return save(folder, GPT2ForSequenceClassification(config), words)
-        return save(folder, LlamaForSequenceClassification(LlamaConfig(**SIZES, **special)), words)
+        return save(folder, AutoModelForSequenceClassification.from_config(config), words)
 
 
 CALLS: list[tuple[list[str], list[str]]] = []
