@@ -83,7 +83,7 @@ def test_penalize_missing_stop_shows_a_nan():
 def test_nonnegative_kl_keeps_its_digits():
     # r = 2^-13: r^2 / 2 = 2^-27, but for 3e-13
     pair = {"log_probs": torch.tensor([0.0]), "ref_log_probs": torch.tensor([-(2.0**-13)])}
-    assert_equal(scenario("nonnegative_in_units", of=nonnegative_kl)(**pair, unit=2.0**-27), torch.tensor([1.0]))
+    assert_equal(scenario("kl_in_units", of=nonnegative_kl)(**pair, unit=2.0**-27), torch.tensor([1.0]))
     # -1 - step and -step / 2 in bfloat16: the difference, -1 - step / 2, has one digit more than that holds.
     step = torch.finfo(torch.bfloat16).eps
     pair = {"log_probs": torch.tensor([-1 - step]).bfloat16(), "ref_log_probs": torch.tensor([-step / 2]).bfloat16()}

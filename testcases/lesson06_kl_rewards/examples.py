@@ -51,7 +51,7 @@ def _estimates(draw: torch.Generator) -> list[Call]:
     # Close models in float32, in units of the KL between them.
     near = torch.tensor([2.0**-13, -(2.0**-12), 2.0**-12])
     in_units = {"log_probs": torch.zeros(3), "ref_log_probs": near, "unit": 2.0**-27}
-    found.append(example(scenario("nonnegative_in_units", of=nonnegative_kl), **in_units))
+    found.append(example(scenario("kl_in_units", of=nonnegative_kl), **in_units))
     for estimator in ("k2", "k3"):
         found.append(example(scenario("kl_in_units", of=estimate_kl), **in_units, estimator=estimator))
     return found

@@ -19,14 +19,11 @@ def coefficients(lesson, kl_coef, target_kl, horizon, seen, n_steps):
     return found
 
 
-def nonnegative_in_units(lesson, log_probs, ref_log_probs, unit):
-    """As `kl_in_units`, of `nonnegative_kl`."""
-    return (lesson.nonnegative_kl(log_probs, ref_log_probs) / unit).round(decimals=1)
-
-
-def kl_in_units(lesson, log_probs, ref_log_probs, estimator, unit):
+def kl_in_units(lesson, log_probs, ref_log_probs, unit, estimator=None):
     """The estimate as a multiple of `unit`, to a tenth: float32 holds two or three digits of a small KL."""
-    return (lesson.estimate_kl(log_probs, ref_log_probs, estimator) / unit).round(decimals=1)
+    pair = log_probs, ref_log_probs
+    kl = lesson.estimate_kl(*pair, estimator) if estimator else lesson.nonnegative_kl(*pair)
+    return (kl / unit).round(decimals=1)
 
 
 def expected_kl(lesson, logits, ref_logits, estimator):
