@@ -303,7 +303,8 @@ FROM = named("start", {"bare-base": BARE, "sft-adapter": SFT})
 @named(
     "adapters, active, before, inside",
     {
-        # 1 + 2 outside; inside the base model alone
+        # 1 + 8 outside; inside the base model alone
+        "default-is-not-the-trained-one": ({"default": 2.0, "policy": 8.0}, "policy", 9.0, 1.0),
         "without-reference-the-adapters-are-off": ({"policy": 2.0}, "policy", 3.0, 1.0),
         "at-step-0-the-policy-is-its-reference": ({"policy": 4.0, "reference": 4.0}, "policy", 5.0, 5.0),
         "reference-adapter-is-on": ({"policy": 2.0, "reference": 4.0}, "policy", 3.0, 5.0),
@@ -311,7 +312,6 @@ FROM = named("start", {"bare-base": BARE, "sft-adapter": SFT})
         "another-adapter-is-no-reference": ({"policy": 2.0, "preference": 8.0}, "policy", 3.0, 1.0),
         "the-reference-may-be-the-active-one": ({"policy": 2.0, "reference": 4.0}, "reference", 5.0, 5.0),
         "named-default": ({"default": 2.0}, "default", 3.0, 1.0),
-        "default-is-not-the-trained-one": ({"default": 2.0, "policy": 8.0}, "policy", 9.0, 1.0),
     },
 )
 @pytest.mark.points(4)
