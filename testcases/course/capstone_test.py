@@ -12,23 +12,13 @@ import pytest
 import torch
 
 from solutions.demo import __main__ as command
-from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
-from solutions.lesson06_kl_rewards import estimate_kl
-from solutions.lesson07_actor_critic import evaluation_mode, response_logits
-from solutions.lesson08_rollout import generate
-from solutions.lesson09_ppo_trainer import encode_prompts
-from solutions.lesson12_capstone.evaluation import EVALUATION_SEED, Evaluation
 from testcases.course.checkpoints import read_one_response
 from testcases.course.students import POCKET
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
-from testcases.harness.execution import executor
 from testcases.harness.suite.asserts import named
-from testcases.harness.suite.runner import cases_of
-from testcases.harness.suite.session import Engine
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets
-from tiny_models.gold import gold_score, is_well_formed
 from tiny_models.tokenizer import build_tokenizer
 
 pytestmark = pytest.mark.slow
@@ -195,35 +185,3 @@ def test_the_suites_tokenizer_speaks_as_the_real_one():
         assert real.batch_decode(rows, skip_special_tokens=skips) == fake.batch_decode(rows, skip_special_tokens=skips)
         for ids in (rows[0], rows[0].tolist(), 7, []):
             assert real.decode(ids, skip_special_tokens=skips) == fake.decode(ids, skip_special_tokens=skips)
-
-
-@torch.no_grad()
-def evaluated_in_one_go(policy, reference, score, prompts, tokenizer, config):
-    """Right, and written in another way: all texts are decoded at once, and the KL is summed under the mask."""
-    input_ids, attention_mask = encode_prompts(prompts, tokenizer, config.pad_token_id)
-    generator = torch.Generator().manual_seed(EVALUATION_SEED)
-    stops, pad = config.stop_token_ids, config.pad_token_id
-    responses, log_probs, mask = generate(
-        policy, input_ids, attention_mask, config.max_new_tokens, stops, pad, config.temperature, generator=generator
-    )
-    ids, visible = torch.cat([input_ids, responses], dim=1), torch.cat([attention_mask, mask], dim=1).long()
-    with evaluation_mode(reference):
-        logits = response_logits(reference, ids, visible.bool(), input_ids.shape[1])
-    kl = torch.where(mask, estimate_kl(log_probs, gather_log_probs(logits, responses, config.temperature)), 0.0)
-    texts = tokenizer.batch_decode(responses, skip_special_tokens=True)
-    valid = [
-        is_well_formed(text) and bool(set(row) & set(stops))
-        for text, row in zip(texts, responses.tolist(), strict=True)
-    ]
-    gold = [gold_score(prompt, text) * ok for prompt, text, ok in zip(prompts, texts, valid, strict=True)]
-    proxy = score(ids, visible, input_ids.shape[1]).mean().item()
-    count = len(prompts)
-    return Evaluation(sum(gold) / count, proxy, sum(valid) / count, (kl.sum() / count).item(), tuple(texts))
-
-
-def test_an_evaluation_that_decodes_all_at_once_passes():
-    lesson = "lesson12_capstone"
-    with Engine(executor.solutions_with(lesson, "evaluate_policy", evaluated_in_one_go)).active():
-        for case in cases_of(lesson, "evaluate_policy"):
-            verdict = case.run()
-            assert verdict is None, f"{case.node}[{case.label}]\n{verdict}"

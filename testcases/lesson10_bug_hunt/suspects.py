@@ -130,10 +130,6 @@ class LabelReplies(Planted, of="label_replies"):
 class TrainChain(Planted, of="train_chain"):
     train_chain_as_handed_out = edit('"target": advantage + critic => "target": batch["credit"] + critic', why=WHY)
 
-    def logged_before_the_update(given: Any, ask: Any) -> bool:
-        """what is logged is of before the update: the first value loss is the same at each rate"""
-        return alike(ask().value_loss[0], ask(rate=0.0).value_loss[0])
-
     def step_of_the_critic(given: Any, ask: Any) -> bool:
         """with decay 1, where all actions of a place earn the same, the critic's first step is `rate` times the rewards
         from each place on
@@ -145,10 +141,6 @@ class TrainChain(Planted, of="train_chain"):
 
 class TrainBandit(Planted, of="train_bandit"):
     train_bandit_as_handed_out = edit("gain + curiosity * entropy => gain - curiosity * entropy", why=WHY)
-
-    def never_negative(given: Any, ask: Any) -> bool:
-        """an entropy is never negative"""
-        return bool((ask().entropy >= 0).all())
 
     def curiosity_alone(given: Any, ask: Any) -> bool:
         """without any payoff, a small step of a curious policy does not lower its entropy"""

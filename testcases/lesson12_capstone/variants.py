@@ -52,8 +52,10 @@ class RightEvaluatePolicy(Right, of="evaluate_policy"):
         "    own = response_logits(policy, sequences, visible, input_ids.shape[1])\n"
         "with evaluation_mode(reference):",
         "estimate_kl(log_probs,  => estimate_kl(gather_log_probs(own, responses, config.temperature), ",
+        "[tokenizer.decode(row[real], skip_special_tokens=True) for row, real in zip(responses, mask, strict=True)] => "
+        "tokenizer.batch_decode(responses, skip_special_tokens=True)",
     )
-    """log-probs of a forward pass over whole sequences, in place of those of the sampling"""
+    """log-probs of a forward pass over whole sequences, in place of those of the sampling; all texts decoded at once"""
     response_by_response = edit(
         "texts = [tokenizer => "
         "nats = [float(one[real].sum()) for one, real in zip(kl, mask, strict=True)]\n"
