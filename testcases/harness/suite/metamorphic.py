@@ -1,5 +1,5 @@
-"""Questions made of a lesson's examples, for two mistakes that hide in every exercise alike: one that shows only in
-rows of many steps, of one, or in a row alone; and a NaN of a real token that does not show in the answer."""
+"""Questions made of a lesson's examples, for mistakes that hide in every exercise alike: one that shows only in rows of
+many steps, of one, or in a row alone, or where tensors are laid out otherwise; and a NaN that the answer hides."""
 
 import ast
 import functools
@@ -30,13 +30,24 @@ def check_families(exercise: Exercise) -> None:
     """The exercise answers all of these questions as the reference does."""
     examples = current().examples(exercise.lesson, exercise.name)
     direct = [question for question in examples if not question.scenario and question.seconds <= CHEAP]
-    for question in _sizes(direct):
+    for question in (*_views(direct), *_sizes(direct)):
         right = current().reference.run(question)
         # What the reference refuses, or is not defined for, says nothing of the exercise.
         if not right.error and not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
             put(question).matches_reference()
     if _promises_to_show_nan(exercise.lesson, exercise.name):
         _hides_no_nan(direct)
+
+
+def _views(direct: Sequence[Call]) -> Iterator[Call]:
+    """The first example, laid out as transposed tensors are: `view` refuses them, `reshape` does not."""
+
+    def transposed(tensor: Tensor) -> Tensor:
+        return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 1 else tensor
+
+    for question in direct[:1]:
+        arguments = copy_plain(question.arguments, transposed)
+        yield replace(question, arguments=arguments, grad_of=(), grad_weights=None)
 
 
 def _sizes(direct: Sequence[Call]) -> Iterator[Call]:
