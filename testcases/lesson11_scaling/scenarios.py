@@ -140,7 +140,7 @@ class ThreadAccelerator:
     def __init__(self, real: Any, collective: Collective, index: int) -> None:
         self.real, self.collective, self.index = real, collective, index
         self.is_quiet = self.forward_was_quiet = False
-        self.exchanges = self.clips = self.backwards_outside = 0
+        self.counts = {"exchanges": 0, "clips_by_accelerator": 0, "backwards_outside_no_sync": 0}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.real, name)
@@ -154,29 +154,19 @@ class ThreadAccelerator:
             self.is_quiet = before
 
     def clip_grad_norm_(self, *given: Any, **named: Any) -> Any:
-        self.clips += 1
+        self.counts["clips_by_accelerator"] += 1
         return self.real.clip_grad_norm_(*given, **named)
 
-    def counts(self) -> dict[str, int]:
-        return {
-            "exchanges": self.exchanges,
-            "clips_by_accelerator": self.clips,
-            "backwards_outside_no_sync": self.backwards_outside,
-        }
-
     def backward(self, loss: Tensor, **options: Any) -> None:
-        self.backwards_outside += self.forward_was_quiet and not self.is_quiet
+        self.counts["backwards_outside_no_sync"] += self.forward_was_quiet and not self.is_quiet
         loss.backward(**options)
         if not self.forward_was_quiet:
-            self.exchanges += 1
-            self._take_the_mean()
-
-    def _take_the_mean(self) -> None:
-        weights = [one for one in self.model.parameters() if one.requires_grad]
-        own = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in weights]
-        everyone = self.collective.exchange(self.index, "gradients", own)
-        for number, weight in enumerate(weights):
-            weight.grad = torch.stack([each[number] for each in everyone]).mean(dim=0)
+            self.counts["exchanges"] += 1
+            weights = [one for one in self.model.parameters() if one.requires_grad]
+            own = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in weights]
+            everyone = self.collective.exchange(self.index, "gradients", own)
+            for weight, *slopes in zip(weights, *everyone, strict=True):
+                weight.grad = torch.stack(slopes).mean(dim=0)
 
 
 class OneWeight(nn.Module):
@@ -209,8 +199,7 @@ def steps_of(
     n_processes: int,
     **settings: Any,
 ) -> dict[str, Any]:
-    """`optimizer_step` in each of `n_processes` processes, once for each entry of `ratios`; before that, unreported, of
-    as many rows of one token, with nothing to learn.
+    """`optimizer_step` in each of `n_processes` processes, once for each entry of `ratios`.
 
     Actor and critic have one weight each, both start at 0; in place of `compute_loss` stands
     loss = mean over real tokens of (actor_slopes * actor) + mean over real tokens of (critic_slopes * critic).
@@ -226,8 +215,6 @@ def steps_of(
     members = [_Member(lesson, collective, index, settings) for index in range(n_processes)]
     prompts = torch.zeros(len(mask), 1, dtype=torch.int64)
     batches = [_experience(prompts, mask, actor_slopes, critic_slopes, ratio) for ratio in ratios]
-    nothing, first = torch.zeros_like(actor_slopes), mask & (torch.arange(mask.shape[1]) == 0)
-    batches.insert(0, _experience(prompts, first, nothing, nothing, nothing + 1))
     if not _run_together(members, batches):
         return {"waits_forever": True}
     first = members[0].steps
@@ -291,17 +278,14 @@ class _Member:
 
     def run(self, batches: list[Experience]) -> None:
         try:
-            self.trainer.optimizer_step(batches[0])
-            self.trainer.optimizer.state.clear()
-            self.forwards.clear()
-            for batch in batches[1:]:
-                before = self.accelerator.counts()
+            for batch in batches:
+                before = dict(self.accelerator.counts)
                 statistics = self.trainer.optimizer_step(batch)
                 if not isinstance(statistics, dict):
                     raise ValueError(f"expected optimizer_step to return a dict, got {type(statistics).__name__}")
                 model = self.trainer.model
                 weights = {"actor": model.policy.weight.item(), "critic": model.value_model.weight.item()}
-                counts = {name: count - before[name] for name, count in self.accelerator.counts().items()}
+                counts = {name: count - before[name] for name, count in self.accelerator.counts.items()}
                 left = sum(one.grad is not None and bool(one.grad != 0) for one in model.parameters())
                 self.steps.append(weights | statistics | counts | {"gradients_left": left})
             self.collective.exchange(self.index, "end")

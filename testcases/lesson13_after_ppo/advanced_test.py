@@ -1,6 +1,5 @@
 """Lesson 13, made safe, and in general: identities between the methods."""
 
-import itertools
 import math
 
 import pytest
@@ -135,26 +134,12 @@ def test_dpo_loss_of_large_margins(margin, loss):
     assert_equal(grads, chosen=[0.0 if margin > 0 else -0.5])
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 6])
-def test_expected_best_of_n_is_the_mean_over_all_choices(n):
-    scores = normal(3, 6)
-    best = [
-        sum(max(scores[row, list(chosen)].tolist()) for chosen in itertools.combinations(range(6), n)) / math.comb(6, n)
-        for row in range(3)
-    ]
-    assert_equal(expected_best_of_n(scores, n), best)
-
-
 @pytest.mark.parametrize("n", [2, 4, 64])
 def test_best_of_n_kl_is_below_the_bound_and_near_it_for_many_responses(n):
     bound = math.log(n) - (n - 1) / n
     probabilities = torch.full((20_000,), 1 / 20_000, dtype=torch.float64)
     answer = best_of_n_kl(probabilities, n)
     assert 0.98 * bound < answer <= bound + 1e-9, f"just below {bound}"
-
-
-def test_group_advantages_are_data():
-    assert_equal(gradients(group_advantages, [[1.0, 1.0, 1.0, 5.0]], 2.0, wrt="scores"), scores=None)
 
 
 def test_group_advantages_of_equal_scores_without_epsilon():

@@ -30,7 +30,7 @@ MASKS = {
 }
 COUNTS = {"none": ({"n": 0}, ["n"]), "a-fraction": ({"n": 1.5}, ["n"])}
 
-AGREEMENT = {group_advantages: 1, dpo_loss: 1, expected_best_of_n: 1, best_of_n_kl: 1}
+AGREEMENT = {dpo_loss: 1, best_of_n_kl: 1}
 DEFAULTS = [
     group_advantages,
     clipped_token_losses,
