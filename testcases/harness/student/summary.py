@@ -185,8 +185,8 @@ class Run:
         if not taken:
             return []
         number = sum(taken.values())
-        why = "because a stub would pass too. That changes once all tests of"
-        return [f"Not counted yet: {number} of these passes, {why} {', '.join(taken)} pass."]
+        because = "because a stub would pass too. That changes once all tests of"
+        return [f"Not counted yet: {number} of these passes, {because} {', '.join(taken)} pass."]
 
 
 def _place(report: Any) -> tuple[Any, ...]:
