@@ -248,9 +248,9 @@ def statements(runs: list[dict]) -> dict[str, str]:
         f"RLOO {reached[1]:.0f}, GRPO {reached[2]:.0f} and Dr. GRPO {reached[3]:.0f}",
         "BEST": f"best of 8 has a gold reward of {record.mean(eight, 'gold'):.2f} and costs "
         f"{tokens:.0f} tokens per answer instead of {tokens / 8:.0f}",
-        "REJECTION": f"does well with an n of 2, a gold reward of {record.mean(two, 'gold'):.2f} at a KL of "
-        f"{record.mean(two, 'kl'):.1f}, and goes astray with a large one, which keeps few texts and imitates them "
-        f"again and again: its KL is beyond 5 nats in {sum(far)} of {len(far)} runs with n of 8 or more.",
+        "REJECTION": f"does well with an n of 2 and reaches a gold reward of {record.mean(two, 'gold'):.2f} at a KL of "
+        f"{record.mean(two, 'kl'):.1f}. With a large n it keeps few texts and imitates them again and again. So its KL "
+        f"is beyond 5 nats in {sum(far)} of {len(far)} runs with an n of 8 or more.",
         "ALL_PAIRS": str(minus_ppo(runs, "DPO, all pairs", 2.0)),
         "SAMPLED_PAIRS": str(minus_ppo(runs, "DPO, sampled pairs", 2.0)),
         "N_SEEDS": str(len({run["seed"] for run in runs})),
