@@ -10,6 +10,11 @@ from contextlib import suppress
 from types import CodeType
 from typing import Any
 
+from ..catalog.lessons import lesson as read_lesson
+from ..execution.executor import Executor
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
 
 def definitions_in(text: str, exercise: str) -> list[ast.stmt]:
     """Where a file defines a function or method, in the order in which Python comes to it: the last one counts.
@@ -26,7 +31,7 @@ def definitions_in(text: str, exercise: str) -> list[ast.stmt]:
         body = [one for holder in definitions_in(text, owner)[-1:] for one in getattr(holder, "body", ())]
     found: list[ast.stmt] = []
     for one in body:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and one.name == name:
+        if isinstance(one, Function) and one.name == name:
             found.append(one)
         elif isinstance(one, ast.Assign) and name in {getattr(target, "id", "") for target in one.targets}:
             used = [node.id for node in ast.walk(one.value) if isinstance(node, ast.Name)]
@@ -35,6 +40,31 @@ def definitions_in(text: str, exercise: str) -> list[ast.stmt]:
         elif isinstance(one, ast.ImportFrom) and name in {other.asname or other.name for other in one.names}:
             found.append(one)
     return found
+
+
+def definition(text: str, name: str) -> Function | None:
+    """The definition of a dotted name in a text that counts; None where there is none, or it is another's."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        for node in definitions_in(text, name)[-1:]:
+            if isinstance(node, Function) and node.name == name.rpartition(".")[2]:
+                return node
+    return None
+
+
+def exercises_named_in(subject: Executor, lesson: str, exercise: str) -> list[str]:
+    """The exercises of the lesson that the subject's text of this one names, or those that it names."""
+    read = read_lesson(lesson)
+    found, waiting = [exercise], [exercise]
+    while waiting:
+        name = waiting.pop()
+        node = definition(subject.text(lesson, read.file_of(name)), name)
+        parts = [getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node)] if node else []
+        for other in read.exercises:
+            owner, _, last = other.rpartition(".")
+            if other not in found and (owner if last == "forward" else last) in parts:
+                found.append(other)
+                waiting.append(other)
+    return found[1:]
 
 
 def bare_function(text: str, exercise: str) -> ast.FunctionDef:

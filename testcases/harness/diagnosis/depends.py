@@ -1,7 +1,7 @@
 """What an answer depends on, and must or must not: true of the code whatever else is wrong with it.
 
-An argument is changed, and both answers are asked again: does it change nothing, does what is masked enter, is the
-answer 0 there, and do the rows meet?
+An argument is changed, and both answers are asked again: does it change nothing, does what is masked enter, and is the
+answer 0 there?
 """
 
 import itertools
@@ -15,14 +15,13 @@ from torch import Tensor
 from ..catalog.lessons import region_text
 from ..execution.messages import Call, Outcome, copy_plain
 from ..oracle.reference import shared_reference
-from ..report.compare import Rules, alike, close
+from ..report.compare import alike
 from .code import words_of
 from .mistakes import is_flags, is_float
 from .parts import parts_of
 from .values import CHEAP, Ask, Kind, Part, Shows, Sign
 
-MOST_QUESTIONS, MOST_ROWS = 3, 16
-ROUGH = Rules(1e-6, 1e-6, equal_nan=True)
+MOST_QUESTIONS = 3
 MUST = 2
 """How often a right answer must have changed where the student's did not, before that is said."""
 OTHER = 7.3
@@ -69,14 +68,11 @@ def facts(failing: Call, part: Part | None, wrong: Sequence[Call], good: Sequenc
     seen = [one for one in every if not (one.right.error or one.mine.error)]
     if not (seen and seen[0].is_shown):
         return
-    direct = [one for one in seen if not one.asked.scenario]
-    padding = [(one, sign) for one in direct for sign in _padding(one)]
+    padding = [(one, sign) for one in seen if not one.asked.scenario for sign in _padding(one)]
     # Where nothing is padded, something else is wrong.
     yield from [sign for one, sign in padding if one.is_shown][:1]
     right_ones = [_Question(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]]
     yield from _unused(seen, part, right_ones, bool(padding))
-    if not padding and direct and direct[0].is_shown:
-        yield from itertools.islice(_rows(direct[0]), 1)
     yield from itertools.islice(_zeros(seen, part), 1)
 
 
@@ -137,41 +133,6 @@ def _under(seen: _Question, name: str, part: Part) -> tuple[Tensor, Tensor] | No
     if not (isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape == got.shape == mask.shape):
         return None
     return due[~mask.bool()], got[~mask.bool()]
-
-
-# Rows
-
-
-def _rows(seen: _Question) -> Iterator[Sign]:
-    """A row that another one changes, where it must not."""
-    tensors = {name: one for name, one in seen.asked.arguments.items() if is_float(one) and one.dim() > 1}
-    sizes = {len(one) for one in tensors.values()}
-    if len(sizes) != 1 or not 1 < max(sizes) <= MOST_ROWS:
-        return
-    for row in (0, max(sizes) - 1):
-        answers = seen.changed(**{name: _with_row(one, row) for name, one in tensors.items()})
-        for part in parts_of(seen.right) if answers else ():
-            due, got = (
-                _moved_rows(parts_of(before).get(part), parts_of(after).get(part), max(sizes))
-                for before, after in zip((seen.right, seen.mine), answers or (), strict=True)
-            )
-            if due is not None and got is not None and due <= {row} and (undue := sorted(got - due - {row})):
-                yield Sign(Shows.ROWS_MEET, (row, undue[0], part.name))
-
-
-def _with_row(tensor: Tensor, row: int) -> Tensor:
-    other = tensor.clone()
-    other[row] = other[row] * 1.3 + 0.4
-    return other
-
-
-def _moved_rows(before: Any, after: Any, size: int) -> set[int] | None:
-    if not (is_float(before) and is_float(after) and before.shape == after.shape and before.dim() > 1):
-        return None
-    if len(before) != size:
-        return None
-    moved = ~close(before.double(), after.double(), ROUGH)
-    return set(moved.flatten(1).any(1).nonzero().flatten().tolist())
 
 
 # What changes nothing

@@ -1,7 +1,8 @@
 """What may stand in the place of a piece of code: one edit each, told by its two texts alone."""
 
 import ast
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -180,11 +181,8 @@ EDITS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
 
 def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
     """Every edit of a function that may repair it: of one node, of brackets, of a block, and one name for another."""
-    slots = [*slots_of(tree)]
-    stored = {node.id for _, node in slots if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    named = [one.arg for one in ast.walk(tree.args) if isinstance(one, ast.arg) and one.arg != "self"]
-    names = [*named, *sorted(stored - {*named})]
-    for slot, node in slots:
+    names = names_in(tree)
+    for slot, node in slots_of(tree):
         more = (*_brackets(node), *_moved(node), *_methods(slot, node), *_names(slot, node, names))
         for new in (*edits_of(node), *more):
             if new is not node:
@@ -194,6 +192,30 @@ def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
             block = getattr(parent, field, None)
             if isinstance(block, list) and block:
                 yield from (((parent, field, None), new or [ast.Pass()]) for new in _blocks(block))
+
+
+def additions_to(tree: ast.FunctionDef, parts: Sequence[ast.expr], signs: Sequence[type]) -> Iterator[Place]:
+    """Edits that put small parts of another function into this one: in place of a value, or beside it.
+
+    Args:
+        signs: what may join them, such as `ast.Sub`.
+    """
+    names = names_in(tree)
+    known = [one for one in parts if all(node.id in names for node in ast.walk(one) if isinstance(node, ast.Name))]
+    for slot, node in slots_of(tree):
+        if isinstance(node, ast.expr) and _is_value(slot, node) and not isinstance(slot[0], ast.Subscript):
+            # A copy, since a second edit may be within the first.
+            if not isinstance(node, (ast.Call, ast.BinOp)):
+                yield from ((slot, copy.deepcopy(one)) for one in known)
+            yield from ((slot, ast.BinOp(node, sign(), copy.deepcopy(one))) for one in known for sign in signs)
+
+
+def names_in(tree: ast.FunctionDef) -> list[str]:
+    """Those that a function is given or sets."""
+    nodes = [node for _, node in slots_of(tree)]
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    given = [one.arg for one in ast.walk(tree.args) if isinstance(one, ast.arg) and one.arg != "self"]
+    return [*given, *sorted(stored - {*given})]
 
 
 def slots_of(tree: ast.FunctionDef) -> Iterator[tuple[Slot, ast.AST]]:
@@ -210,10 +232,12 @@ def slots_of(tree: ast.FunctionDef) -> Iterator[tuple[Slot, ast.AST]]:
 
 
 def _brackets(node: ast.AST) -> Iterator[ast.AST]:
-    """`a * b + c` for `a * (b + c)`, and the reverse."""
+    """`a * b + c` for `a * (b + c)`, and the reverse; and `a` for `a + b + c`."""
     if not isinstance(node, ast.BinOp):
         return
     left, right = node.left, node.right
+    if isinstance(left, ast.BinOp):
+        yield left.left
     if isinstance(node.op, (ast.Add, ast.Sub)):
         if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
             yield changed(left, right=changed(node, left=left.right))
@@ -249,15 +273,21 @@ def _slice(lower: ast.expr, end: int) -> ast.Slice:
     return ast.Slice(lower, ast.UnaryOp(ast.USub(), ast.Constant(-end)) if end else None)
 
 
+def _is_value(slot: Slot, node: ast.AST) -> bool:
+    """Whether a node is a value that something else may stand for."""
+    is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
+    is_plain = isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript, ast.Constant))
+    return is_read and is_plain and slot[1] != "func" and not isinstance(slot[0], (ast.For, ast.Attribute))
+
+
 METHODS = ("detach", "exp", "log", "mean", "bool")
 
 
 def _methods(slot: Slot, node: ast.AST) -> Iterator[ast.AST]:
     """A method that is missing at a value, a sign, a `not` at flags, or the reverse of a list."""
-    is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
-    if slot[1] == "func" or not is_read or not isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript)):
+    if not isinstance(node, ast.expr) or isinstance(node, ast.Constant) or not _is_value(slot, node):
         return
-    if isinstance(slot[0], (ast.For, ast.keyword, ast.Attribute, ast.Slice)):
+    if isinstance(slot[0], (ast.keyword, ast.Slice)):
         return
     for name in METHODS:
         yield ast.Call(ast.Attribute(node, name, ast.Load()), [], [])

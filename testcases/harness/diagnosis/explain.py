@@ -1,18 +1,16 @@
 """Why an answer is wrong: the layers in order, each asked only where those before it found nothing.
 
-First the exercise that this one calls, if the fault is there, and what an exception says. Then a mistake that gives all
-that is wrong; an edit of the student's own code with which every test passes; a mistake that gives most, or two of
-them. Then what the answer shows by itself, a mistake that gives some of it, and what it depends on. Else nothing:
-silence is better than a guess.
+First the exercise that this one calls, if the fault is there, and what an exception says. Then `_search`: the idea, if
+a mistake gives all that is wrong or the answer shows it by itself, and the line, if one edit of the student's own code
+makes it right; else less sure things. At last nothing, since silence is better than a guess.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -24,7 +22,7 @@ from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, calls_made, examples, kept
 from ..report.compare import alike, same_outcome
 from ..report.failures import CheckFailed
-from .code import bare_function, definitions_in, distance, function_in, words_of
+from .code import bare_function, definitions_in, distance, exercises_named_in, function_in, words_of
 from .depends import facts
 from .exceptions import cause_of_error, names_in
 from .invariants import broken
@@ -32,7 +30,7 @@ from .mistakes import Bench, bench_of
 from .own_code import OwnCode, repaired
 from .parts import Answers, On, agree, is_evidence, parts_of
 from .signs import digits_lost, has_16_bits, sign_of
-from .values import Cause, Diagnosis, Invariant, Mistake, Named, Part, Repair, Seen, Sign, Twice
+from .values import Cause, Diagnosis, Invariant, Mistake, Named, Part, Repair, Seen, Shows, Sign, Twice
 
 FirstFailure = Callable[[Executor, str, str], CheckFailed | None]
 """Runs the tests of an exercise, or of a whole lesson where none is named, and gives the first that fails."""
@@ -43,7 +41,9 @@ MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
 """So many calls of Python or C may each search lead to, as often as one question leads to fewer."""
-LEAST_CALLS, MOST_PAIRS, FEW = 150, 120, 10
+LEAST_CALLS, MOST_PAIRS, FEW, FOR_THE_LINE = 150, 120, 10, 20
+TOO_MANY = CALLS // FEW + 1
+"""Calls of a question that is asked in few forms; of how many more, nothing depends."""
 MOST_RIGHT = 3
 
 
@@ -93,7 +93,7 @@ class Explanation:
         if known := self._known(seen):
             earlier[:] = [*earlier, seen][-MAX_FAILED:]
             return Diagnosis(known)
-        if neighbors and (inside := self._inside(seen)):
+        if neighbors and self._cost(asked) < TOO_MANY and (inside := self._inside(seen)):
             return inside
         if mine.error and (sign := cause_of_error(mine.error, asked, self._names(*key))):
             return Diagnosis((sign,))
@@ -108,58 +108,64 @@ class Explanation:
         asked, _, mine = seen
         bench = bench_of(asked.lesson, asked.exercise)
         for causes in self._found.get((asked.lesson, asked.exercise), ()):
-            for one in causes:
-                if isinstance(one, Repair) and one.is_all:
-                    return causes
-                if isinstance(one, Named) and same_outcome(mine, bench.ask(asked, *one.mistakes)):
-                    return causes
+            first, last = causes[0], causes[-1]
+            if isinstance(first, Named):
+                explains = same_outcome(mine, bench.ask(asked, *first.mistakes))
+            else:
+                explains = isinstance(last, Repair) and last.is_all  # With it every test passed.
+            if explains:
+                return causes
         return ()
 
     def _search(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
-        """The layers, from the surest on."""
-        asked, right, mine = seen
+        """The order: an idea that explains all, with the line of the student's own code, since a line without an idea
+        is a riddle; then two mistakes or two edits; then what explains most; then what explains some."""
+        asked, _, mine = seen
         key = asked.lesson, asked.exercise
         self._searches[key] += 1
         if self._searches[key] > MAX_SEARCHES:
             return ()
-        bench, cost = bench_of(*key), self._cost(asked)
-        candidates = self._candidates(bench, seen, part, cost)
-        if lost := self._of_16_bits(seen):
-            candidates = [one for one in candidates if not self._is_of_more(bench, one)]
-        for one in candidates:
-            if self._is_whole(bench, (one,), seen):
-                return (Named((one,)),)
-        sign, repair = lost or self._sign(seen), None
+        bench, most, is_first = bench_of(*key), CALLS // self._cost(asked), self._searches[key] == 1
+        lost = self._of_16_bits(seen)
+        candidates = [] if lost else self._candidates(bench, seen, part, most)
+        whole = next((Named((one,)) for one in candidates if self._is_whole(bench, (one,), seen)), None)
+        idea: Cause | None = whole or lost or self._sign(seen)
+        found: tuple[Cause, ...] = (idea,) if idea else ()
+        repair: Repair | None = None
         with left_out():
-            repair = self._repaired(seen, cost)
-        if repair and repair.is_all:
-            return (sign, repair) if sign else (repair,)
+            # A search takes long, and an exercise has dozens of tests.
+            if is_first and most >= FEW:
+                repair = self._line_of(seen) if whole else self._repaired(seen, most, self._passes)
+        if repair and repair.is_all and len(repair.steps) == 1:
+            if not found and repair.steps[0].only_adds:  # Then the line alone gives no idea.
+                found = tuple(one for one in self._fact(seen, part) if getattr(one, "shows", None) is Shows.UNUSED)
+            return (*found, repair)
+        if whole or most < FEW:
+            return found
         answers = self._answers(*key)
-        if CALLS // cost < FEW:
-            return (sign,) if sign else ()
+        if repair and repair.is_all:
+            pair = self._pair(seen, most)
+            return (Named(pair),) if pair and all(one.wrong for one in pair) else (*found, repair)
         near, share = self._nearest_to(bench, candidates, answers, On.MOST)
         if near and share == 1:
             return (Named((near,)),)
-        if pair := self._pair(seen, cost):
+        if pair := self._pair(seen, most) if is_first else ():
             return (Named((near,) if near in pair else pair),)
         if near:
             return (Named((near,), is_all=False),)
-        if sign or mine.error:
-            return (sign,) if sign else ()
+        if idea or mine.error:
+            return found
         some, _ = self._nearest_to(bench, candidates, answers, On.SOME)
         if some:
             return (Named((some,), is_all=False),)
-        with left_out():
-            if found := next(facts(asked, part, *self._wrong_and_good(*key), self._both), None):
-                return (found,)
-        return (repair,) if repair else ()
+        return self._fact(seen, part) or ((repair,) if repair else ())
 
     def _in_a_hunt(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
         """Of a repair of lesson 10: what is found by search would be the answer, so it is a place at most."""
         asked, right, mine = seen
         key = asked.lesson, asked.exercise
         bench = bench_of(*key)
-        named = [one for one in self._candidates(bench, seen, part, self._cost(asked)) if one.wrong]
+        named = [one for one in self._candidates(bench, seen, part, CALLS // self._cost(asked)) if one.wrong]
         for one in named if not same_outcome(right, mine) else ():
             if self._is_whole(bench, (one,), seen):
                 return (Named((one,)),)
@@ -171,8 +177,8 @@ class Explanation:
                 return (sign,)
             if sign := self._sign(seen):
                 return (sign,)
-            if found := next(facts(asked, part, *self._wrong_and_good(*key), self._both), None):
-                return (found,)
+        if found := self._fact(seen, part):
+            return found
         if suspect := suspects(asked.lesson).get(asked.exercise):
             questions = [asked, *self._wrong_and_good(*key)[0]]
             return (Invariant(text),) if (text := broken(suspect, questions, self._both)) else ()
@@ -183,35 +189,21 @@ class Explanation:
     def _inside(self, seen: Seen) -> Diagnosis | None:
         """Whether another exercise, which this one calls, is at fault: with a right one this answer is right."""
         asked, right, mine = seen
-        lesson = asked.lesson
-        for other in read_lesson(lesson).exercises:
-            if (
-                other == asked.exercise
-                or not self._uses(lesson, asked.exercise, other)
-                or self._is_right(lesson, other)
-            ):
-                continue
-            if isinstance(self._subject, InProcess):
-                try:
-                    answer = self._with_right(lesson, other).run(asked)
-                except Missing:  # There is nothing to put the right one in place of.
-                    continue
-                if not (same_outcome(right, answer) or (mine.error and not answer.error)):
-                    continue
-                found = self._of_example(lesson, other)
-            else:
-                found = self._of_example(lesson, other)
-                if found.listed is None or not same_outcome(
-                    mine, self._reference.changed(lesson, found.listed).run(asked)
-                ):
-                    continue
-            return replace(found, inside=found.inside or other, twice=None)
+        called = self._called(asked.lesson, asked.exercise) if isinstance(self._subject, InProcess) else []
+        for other in (one for one in called if not self._is_right(asked.lesson, one)):
+            with suppress(Missing):  # There is nothing to put the right one in place of.
+                answer = self._with_right(asked.lesson, other).run(asked)
+                if same_outcome(right, answer) or (mine.error and not answer.error):
+                    found = self._of_example(asked.lesson, other)
+                    return replace(found, inside=found.inside or other, twice=None)
         return None
 
-    def _uses(self, lesson: str, exercise: str, other: str) -> bool:
-        """Whether the reference or the student calls another exercise."""
-        is_called = re.search(rf"\b{re.escape(other)}\(", function_in(self._text(lesson, exercise), exercise))
-        return bool(is_called) or other in self._reference.used_by(lesson, exercise)
+    @kept
+    def _called(self, lesson: str, exercise: str) -> list[str]:
+        """The other exercises that the reference or the student calls."""
+        both = self._reference.executor, self._subject
+        used = {other for one in both for other in exercises_named_in(one, lesson, exercise)}
+        return [other for other in read_lesson(lesson).exercises if other in used]
 
     @kept
     def _with_right(self, lesson: str, other: str) -> InProcess:
@@ -227,10 +219,9 @@ class Explanation:
 
     # What the mistakes answer
 
-    def _candidates(self, bench: Bench, seen: Seen, part: Part | None, cost: int) -> list[Mistake]:
+    def _candidates(self, bench: Bench, seen: Seen, part: Part | None, most: int) -> list[Mistake]:
         """Those that give this answer. A question that costs much is asked of those that give all examples."""
         every, answers = self._sorted(bench.lesson, bench.exercise), self._answers(bench.lesson, bench.exercise)
-        most = CALLS // cost
         if most < FEW:
             alike = (agree(functools.partial(_of_example, bench, one), answers, On.ALL) for one in every)
             every = [one for one, is_alike in zip(every, alike, strict=True) if is_alike and answers.wrong_ones]
@@ -262,18 +253,11 @@ class Explanation:
         return agree(lambda i: bench.ask_example(i, *mistakes), answers, On.ALL) == 1
 
     def _of_16_bits(self, seen: Seen) -> Sign | None:
-        """That 16 bits are too few: numbers so rough agree by chance, so that no mistake in anything else is named."""
+        """That 16 bits are too few: numbers so rough agree by chance, so no mistake is named."""
         with left_out():
             if not seen[2].error and has_16_bits(seen[0]):
                 return digits_lost(*seen, self._both)
         return None
-
-    @kept
-    def _is_of_more(self, bench: Bench, mistake: Mistake) -> bool:
-        """Whether it is wrong in longer numbers as well."""
-        right = self._reference.right_answers_to(bench.lesson, bench.exercise)
-        wide = [i for i, asked in enumerate(bench.examples) if not has_16_bits(asked)]
-        return not all(same_outcome(right[i], bench.ask_example(i, mistake)) for i in wide)
 
     def _nearest_to(
         self, bench: Bench, candidates: Sequence[Mistake], answers: Answers, on: On
@@ -283,25 +267,15 @@ class Explanation:
         best = max(shares, key=lambda one: one[1], default=(None, 0.0))
         return best if best[1] else (None, 0.0)
 
-    def _pair(self, seen: Seen, cost: int) -> tuple[Mistake, ...]:
+    def _pair(self, seen: Seen, most: int) -> tuple[Mistake, ...]:
         """Two mistakes that together give every answer."""
-        asked, _, mine = seen
-        bench = bench_of(asked.lesson, asked.exercise)
-        for pair in self._pairs(asked.lesson, asked.exercise, cost):
-            if same_outcome(mine, bench.ask(asked, *pair)) and self._is_whole(bench, pair, seen):
-                return pair
-        return ()
+        bench = bench_of(seen[0].lesson, seen[0].exercise)
+        pairs = self._pairs(bench)[: min(MOST_PAIRS, most)]
+        return next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ())
 
-    def _pairs(self, lesson: str, exercise: str, cost: int) -> Iterable[tuple[Mistake, ...]]:
-        """First those whose words are most like the student's; there are many, so they are asked for one test alone."""
-        if self._searches[lesson, exercise] > 1:
-            return ()
-        return self._every_pair(lesson, exercise)[: min(MOST_PAIRS, CALLS // cost)]
-
-    @kept
-    def _every_pair(self, lesson: str, exercise: str) -> list[tuple[Mistake, ...]]:
-        bench, words = bench_of(lesson, exercise), self._words(lesson, exercise)
-        answers = self._answers(lesson, exercise)
+    def _pairs(self, bench: Bench) -> list[tuple[Mistake, ...]]:
+        """First those whose words are most like the student's."""
+        words, answers = self._words(bench.lesson, bench.exercise), self._answers(bench.lesson, bench.exercise)
         each = [one for one in bench.mistakes if one.change and bench.exists(one)]
         # One that is wrong where the student is right is rarely undone by another.
         for i in answers.right_ones[:MOST_RIGHT]:
@@ -327,14 +301,16 @@ class Explanation:
 
     # What the student's code shows
 
-    def _repaired(self, seen: Seen, cost: int) -> Repair | None:
-        asked = seen[0]
-        key = asked.lesson, asked.exercise
-        own = self._own_code(*key)
-        if own is None or self._searches[key] > 1:  # A search takes long, and an exercise has dozens of tests.
+    def _line_of(self, seen: Seen) -> Repair | None:
+        """Where the student's code has what is known to be wrong: an edit there makes the examples right."""
+        return self._repaired(seen, FOR_THE_LINE, lambda *of: True)
+
+    def _repaired(self, seen: Seen, most: int, passes: Callable[[str, str, InProcess], bool]) -> Repair | None:
+        key = seen[0].lesson, seen[0].exercise
+        if (own := self._own_code(*key)) is None:
             return None
         answers = self._answers(*key).seen
-        return repaired(own, self._words(*key), seen, answers, functools.partial(self._passes, *key), CALLS // cost)
+        return repaired(own, self._words(*key), seen, answers, functools.partial(passes, *key), most)
 
     def _passes(self, lesson: str, exercise: str, executor: InProcess) -> bool:
         return self._first_failure(executor, lesson, exercise) is None
@@ -354,6 +330,13 @@ class Explanation:
             wrong, _ = self._wrong_and_good(asked.lesson, asked.exercise)
             return None if seen[2].error else sign_of(seen, wrong, self._both)
         return None
+
+    def _fact(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
+        """What the student's answer depends on, and must not, or must."""
+        with left_out():
+            wrong_and_good = self._wrong_and_good(seen[0].lesson, seen[0].exercise)
+            return (*itertools.islice(facts(seen[0], part, *wrong_and_good, self._both), 1),)
+        return ()
 
     def _text(self, lesson: str, exercise: str) -> str:
         return self._subject.text(lesson, read_lesson(lesson).file_of(exercise))
@@ -396,9 +379,9 @@ class Explanation:
 
     def _wrong_and_good(self, lesson: str, exercise: str) -> tuple[list[Call], list[Call]]:
         """The examples that the subject has wrong, and those that it has right."""
-        seen = self._answers(lesson, exercise).seen
-        wrong = [asked for asked, right, mine in seen if not same_outcome(right, mine)]
-        return wrong, [asked for asked, right, mine in seen if same_outcome(right, mine)]
+        answers = self._answers(lesson, exercise)
+        wrong, good = ([answers.seen[i][0] for i in found] for found in (answers.wrong_ones, answers.right_ones))
+        return wrong, good
 
     def _both(self, asked: Call) -> tuple[Outcome, Outcome]:
         return self._reference.run(asked), self._subject.run(asked)
@@ -407,9 +390,9 @@ class Explanation:
         """In calls that the right answer takes: the same on each machine."""
         key = asked.lesson, asked.exercise, asked.scenario
         if key not in self._costs:
-            with calls_made() as calls:
-                InProcess.run(self._reference.executor, asked)  # Never what is remembered: that runs nothing.
-            self._costs[key] = max(LEAST_CALLS, calls.total())
+            # Never what is remembered, since that runs nothing.
+            made = calls_made(lambda: InProcess.run(self._reference.executor, asked), most=TOO_MANY)
+            self._costs[key] = max(LEAST_CALLS, made)
         return self._costs[key]
 
 

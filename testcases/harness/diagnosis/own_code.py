@@ -20,15 +20,17 @@ from ..execution.executor import InProcess
 from ..execution.messages import Outcome
 from ..report.compare import same_outcome
 from .code import bare_function, code_in, definitions_in, in_a_class, words_of
-from .edits import Place, places_in
+from .edits import Place, additions_to, places_in
 from .mistakes import SECONDS
 from .parts import share_of_outcome
 from .values import Repair, Seen, Step
 
-MOST_EDITS, MOST_FIRST, MOST_SECOND, MOST_PASSED, MOST_ENDLESS = 200, 4, 30, 3, 3
-"""Edits that are tried, those after which a second is, of how many, the runs of all tests, and those without an end."""
+MOST_EDITS, MOST_ADDED, MOST_FIRST, MOST_SECOND, MOST_PASSED, MOST_ENDLESS = 220, 50, 4, 30, 3, 3
+"""Edits that are tried, those that add a part of the reference, those after which a second is tried, of how many, the
+runs of all tests, and those without an end."""
 MOST_WRONG, MOST_RIGHT = 6, 12
 """Examples that are asked."""
+SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 UNSAFE = {"os", "shutil", "rmtree", "unlink", "rename", "replace_file", "open", "save", "save_pretrained"}
 """A function that touches files is not edited: nobody knows which files an edit of it would touch."""
 
@@ -56,6 +58,7 @@ class OwnCode:
             raise LookupError(exercise)
         if UNSAFE & {getattr(node, "id", getattr(node, "attr", "")) for node in ast.walk(self.tree)}:
             raise LookupError(exercise)
+        self._given = given
         checks = {ast.unparse(one) for one in given.body}
         own = [one for one in self.tree.body if ast.unparse(one) not in checks] or self.tree.body
         self.first_line = own[0].lineno
@@ -68,18 +71,28 @@ class OwnCode:
             only_less: none that adds a word.
             keeps: none that takes an argument away from a call, such as the one that raised TypeError.
         """
-        found = []
-        for number, (slot, new) in enumerate(places_in(tree)):
-            parent, field, index = slot
+        found = self._nearest(places_in(tree), MOST_EDITS, surplus, only_less, keeps)
+        if not only_less:
+            signs = [sign for sign, text in SIGNS.items() if surplus[text] < 0]
+            added = additions_to(tree, _missing(self._given, surplus), signs)
+            found += self._nearest(added, MOST_ADDED, surplus, only_less, keeps)
+        return [place for _, place in sorted(found, key=lambda one: one[0])]
+
+    def _nearest(
+        self, places: Iterator[Place], most: int, surplus: Counter[str], only_less: bool, keeps: bool
+    ) -> list[tuple[tuple[int, bool], Place]]:
+        found, known = [], dict[int, Counter[str]]()
+        for place in places:
+            (parent, field, index), new = place
             old = getattr(parent, field) if index is None else getattr(parent, field)[index]
             if _line_of(old) < self.first_line or (keeps and _drops_argument(old, new)):
                 continue
-            words = _words_between(old, new)
+            words = _words_between(old, new, known)
             if not (only_less and max(words.values(), default=0) > 0):
-                # Of two that are as near, a whole step.
                 left = sum(abs(surplus[word] + count) - abs(surplus[word]) for word, count in words.items())
-                found.append((left, not isinstance(new, list), number, (slot, new)))
-        return [place for *_, place in heapq.nsmallest(MOST_EDITS, found, key=lambda one: one[:3])]
+                # Of two that are as near, a whole step.
+                found.append(((left, not isinstance(new, list)), place))
+        return heapq.nsmallest(most, found, key=lambda one: one[0])
 
     @contextmanager
     def changed(self, code: CodeType) -> Iterator[InProcess]:
@@ -131,6 +144,18 @@ def _edited(place: Place) -> Iterator[None]:
             setattr(parent, field, old)
         else:
             held[index] = old
+
+
+def _missing(given: ast.FunctionDef, surplus: Counter[str]) -> list[ast.expr]:
+    """The names, numbers and entries of the reference's function that the student's has too few of."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(given):
+        is_number = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
+        is_read = isinstance(node, (ast.Name, ast.Subscript)) and isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.expr) and (is_number or is_read):
+            if all(surplus[word] < 0 for word in words_of(text_of(node))):
+                found[text_of(node)] = node
+    return [*found.values()]
 
 
 def repaired(
@@ -248,11 +273,15 @@ def step_between(old: Any, new: Any) -> Step:
     return Step(_line_of(old), _shown(old), _shown(new))
 
 
-def _words_between(old: Any, new: Any) -> Counter[str]:
-    """Those that an edit adds, and, below 0, those that it takes away."""
+def _words_between(old: Any, new: Any, known: dict[int, Counter[str]]) -> Counter[str]:
+    """Those that an edit adds, and, below 0, those that it takes away; of the old code they are kept in `known`."""
     olds, news = (one if isinstance(one, list) else [one] for one in (old, new))
     words = words_of("\n".join(text_of(one) for one in news if one not in olds))
-    words.subtract(words_of("\n".join(text_of(one) for one in olds if one not in news)))
+    for one in olds:
+        if one not in news:
+            if id(one) not in known:
+                known[id(one)] = words_of(text_of(one))
+            words.subtract(known[id(one)])
     return words
 
 
@@ -272,7 +301,9 @@ def text_of(node: Any) -> str:
     """Of a node, or of several, however they are made."""
     if isinstance(node, list):
         return "\n".join(map(text_of, node))
-    return ast.unparse(ast.fix_missing_locations(copy.copy(node))) if isinstance(node, ast.AST) else str(node)
+    if isinstance(node, ast.stmt):  # of these alone the line is asked for
+        node = ast.fix_missing_locations(copy.copy(node))
+    return ast.unparse(node) if isinstance(node, ast.AST) else str(node)
 
 
 def _shown(node: Any) -> str:

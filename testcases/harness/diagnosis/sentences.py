@@ -4,7 +4,9 @@ which a hint adds.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
+from os.path import commonprefix
 
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.lessons import section_for
@@ -30,10 +32,6 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
     Shows.ANSWER_DETACHED: (
         "your numbers are right, but no gradient flows back from them",
         "look for detach, no_grad, `.item()` and `torch.tensor(...)`",
-    ),
-    Shows.KEPT: (
-        "something is kept from one call to the next, in a global, a default argument, an attribute or a cache",
-        "make it anew in each call",
     ),
     Shows.CHANGED: (
         "your code changes {names} in place, and the caller still needs it",
@@ -97,10 +95,6 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "select the real tokens first, then compute",
     ),
     Shows.MUST_BE_0: ("{0} should be 0 where `{1}` is False, and it isn't", ""),
-    Shows.ROWS_MEET: (
-        "the rows run into each other, because other numbers in row {0} change row {1} of your answer as well",
-        "look for a sum, a mean or a maximum without `dim=`",
-    ),
     Shows.RAISED: ("{0}", "{1}"),
     Shows.NOT_IMPORTED: ("your file doesn't import `{0}`", "write `{1}` at its top"),
     Shows.UNKNOWN_NAME: ("your file has no `{0}`", "look for a typo or a missing import"),
@@ -128,27 +122,26 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
 def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
     """What a failing test says: the idea, in two sentences at most."""
     lines = [_of_twice(diagnosis.twice)] if diagnosis.twice else []
-    signs = [one for one in diagnosis.causes if isinstance(one, Sign)]
+    ideas = [one for one in diagnosis.causes if not isinstance(one, Repair)]
     step = next((one.steps[0] for one in diagnosis.causes if isinstance(one, Repair)), None)
     more = ""
     if diagnosis.inside:
         last = "." if diagnosis.causes else ". Fix it first."
         lines.append(f"{HEAD} `{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}")
         more = "There:"
-    for cause in diagnosis.causes:
-        if isinstance(cause, Repair) and signs:
-            continue
+    for cause in ideas or diagnosis.causes:
         several = isinstance(cause, Named | Repair) and not cause.is_all
         head = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
         for idea in _ideas(cause):
             lines.append(f"{more or head} {idea.rstrip('.')}.")
             more = "And:"
-        if isinstance(cause, Sign) and step:
-            lines[-1] += f" See line {step.line}."
+    if ideas and step:
+        lines[-1] += f" See line {step.line}."
     return lines
 
 
 HEAD = "Likely cause:"
+LETTERS = f"{string.ascii_letters}{string.digits}_ "
 SHOWN, SHOWN_OF_TWO = 60, 44
 """Characters of a student's code that a sentence shows, of one place or of two."""
 
@@ -195,9 +188,9 @@ def _remedies(cause: Cause) -> list[str]:
         return [_of_sign(cause)[1]]
     if isinstance(cause, Repair):
         return [
-            f"in line {one.line}, write `{_short(one.new)}` instead of `{_short(one.old)}`"
+            f"in line {one.line}, write `{_around(one.new, one.old)}` instead of `{_around(one.old, one.new)}`"
             if one.new
-            else f"leave out `{_short(one.old)}` in line {one.line}"
+            else f"leave out `{_around(one.old, one.new)}` in line {one.line}"
             for one in cause.steps
         ]
     return []
@@ -225,15 +218,24 @@ def _of_sign(sign: Sign) -> tuple[str, str]:
 
 def _of_repair(repair: Repair) -> str:
     shown = SHOWN if len(repair.steps) == 1 else SHOWN_OF_TWO
-    places = [f"line {one.line}, `{_short(one.old, shown)}`" for one in repair.steps]
+    places = [f"line {one.line}, `{_around(one.old, one.new, shown)}`" for one in repair.steps]
     if len(places) > 1:
         return f"two places aren't right yet, {' and '.join(places)}. With a change in each, every test passes"
     place = f"{places[0]}, isn't right yet{_wrong_words(repair.steps[0])}"
     return f"{place}. With one change there, every test passes" if repair.is_all else place
 
 
-def _short(text: str, shown: int = SHOWN) -> str:
-    return text if len(text) <= shown else f"{text[: shown - 4]} ..."
+def _around(text: str, other: str, shown: int = SHOWN) -> str:
+    """So much of a piece of code as is shown: the part where the other begins to differ."""
+    if len(text) <= shown:
+        return text
+    differs = len(commonprefix([text, other]))
+    if differs < shown // 2:
+        return f"{text[: shown - 4]} ..."
+    first = min(differs - shown // 2, len(text) - shown + 4)
+    first = differs - len(text[first:differs].lstrip(LETTERS))  # between two words
+    last = first + shown - 8
+    return f"... {text[first:last]} ..." if last + 4 < len(text) else f"... {text[first:]}"
 
 
 def _wrong_words(step: Step) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import WrongAnswer
+from .code import words_of
 
 Seen = tuple[Call, Outcome, Outcome]
 """A question, the right answer, and the student's."""
@@ -52,14 +53,14 @@ class Shows(Enum):
     INVERSE, SQUARED, MORE, LESS = (auto() for _ in range(4))
     ANSWER_NEGATED, ANSWER_HALVED, ANSWER_DOUBLED, ANSWER_DETACHED = (auto() for _ in range(4))
 
-    # What a call changes or keeps, where a gradient or a NaN is lost, and what the numbers are made of.
-    KEPT, CHANGED, UNDUE, CUT_OFF, FLAT, NAN_IN_GRADIENT, NAN_HIDDEN = (auto() for _ in range(7))
+    # What a call changes, where a gradient or a NaN is lost, and what the numbers are made of.
+    CHANGED, UNDUE, CUT_OFF, FLAT, NAN_IN_GRADIENT, NAN_HIDDEN = (auto() for _ in range(6))
     OTHER_DTYPE, SIX_DIGITS, DIGITS_LOST, OVERFLOWS, TIMES_INFINITY = (auto() for _ in range(5))
     WRITTEN_NUMBER, EXACTLY_0 = (auto() for _ in range(2))
     A_NUMBER, A_TENSOR, REAL_ALONE = (auto() for _ in range(3))
 
     # What an answer depends on, and must or must not.
-    UNUSED, PADDING_ENTERS, MUST_BE_0, ROWS_MEET = (auto() for _ in range(4))
+    UNUSED, PADDING_ENTERS, MUST_BE_0 = (auto() for _ in range(3))
 
     # What an exception says.
     RAISED, NOT_IMPORTED, UNKNOWN_NAME, NO_ATTRIBUTE, MISSPELT, MAY_BE_NONE, LEFT_OUT = (auto() for _ in range(7))
@@ -100,6 +101,10 @@ class Step:
     old: str
     new: str
     """Empty where the place is to go."""
+
+    @property
+    def only_adds(self) -> bool:
+        return bool(self.new) and not words_of(self.old) - words_of(self.new)
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,15 @@
 import functools
 import importlib
 import inspect
+import math
 import sys
-import threading
 import traceback
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
-from ..catalog.lessons import ROOT, exists
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog.lessons import ROOT, SOLUTIONS, exists
 from ..execution.executor import InProcess, solutions, solutions_changed
 from ..execution.messages import Call, Outcome
 from .mutations import NamedChange, changed_source
@@ -93,24 +90,6 @@ class Reference:
         return [self.run(asked) for asked in examples(lesson, exercise)]
 
     @kept
-    def calls_of(self, lesson: str, exercise: str) -> list[Counter[CodeType]]:
-        """The calls that each example of an exercise leads to."""
-        found = []
-        for asked in examples(lesson, exercise):
-            with calls_made() as calls:
-                InProcess.run(self.executor, asked)  # Never what is remembered: that runs nothing.
-            found.append(calls)
-        return found
-
-    @kept
-    def used_by(self, lesson: str, exercise: str) -> frozenset[str]:
-        """The exercises of a lesson that the examples of one go through, itself among them."""
-        functions = {name: self.executor.function(lesson, name) for name in read_lesson(lesson).exercises}
-        names = {inspect.unwrap(function).__code__: name for name, function in functions.items()}
-        run = set().union(*self.calls_of(lesson, exercise))
-        return frozenset(names[code] for code in run & names.keys())
-
-    @kept
     def changed(self, lesson: str, answer: NamedChange) -> InProcess:
         """The reference with a change in it.
 
@@ -131,23 +110,28 @@ def shared_reference() -> Reference:
     return Reference()
 
 
-@contextmanager
-def calls_made() -> Iterator[Counter[CodeType]]:
-    """The calls in the block, in this thread and those that it starts, by the Python code that is called or calls."""
-    seen: Counter[CodeType] = Counter()
+class TooManyCalls(BaseException):
+    """Raised in a solution whose calls are counted."""
+
+
+def calls_made(run: Callable[[], object], most: float = math.inf) -> int:
+    """How many calls of Python or C this leads to. After `most` it ends in the solution's code: nowhere else, since
+    what is half imported or half restored would stay so."""
+    made = 0
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        if event in ("call", "c_call"):
-            seen[frame.f_code] += 1
+        nonlocal made
+        made += event in ("call", "c_call")
+        if made >= most and frame.f_code.co_filename.startswith(str(SOLUTIONS)):
+            raise TooManyCalls
 
     before = sys.getprofile()
-    threading.setprofile(note)
     sys.setprofile(note)
     try:
-        yield seen
+        run()
     finally:
         sys.setprofile(before)
-        threading.setprofile(before)
+    return made
 
 
 def with_change(lesson: str, answer: NamedChange) -> InProcess:

@@ -6,12 +6,9 @@ asked for an exercise holds its answer. Then the exercise has to pass all of its
 call gives shifted numbers, its answer has to move, or the mistake was copied.
 """
 
-import ast
-from contextlib import suppress
-
 from ..catalog.lessons import SOLUTIONS
 from ..catalog.lessons import lesson as read_lesson
-from ..diagnosis.code import definitions_in
+from ..diagnosis.code import Function, definition, exercises_named_in
 from ..diagnosis.explain import NoExplanation
 from ..execution.executor import Executor
 from ..oracle.reference import examples
@@ -19,7 +16,6 @@ from ..report.compare import same_outcome
 from .runner import cases_of
 from .session import Engine
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 SHIFTED = """
 def _shifted(function):
     def shift(value):
@@ -44,8 +40,8 @@ def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
     """The exercises of the lesson whose mistakes are all that is wrong with this one; none if it has one of its own."""
     # A later one may do the same as a part of its own: whoever calls that would be given the answer.
     exercises = [*read_lesson(lesson).exercises]
-    below = {*exercises[: exercises.index(exercise)], *_named_in(engine.reference.executor, lesson, exercise)}
-    called = [name for name in _named_in(engine.subject, lesson, exercise) if name in below]
+    below = {*exercises[: exercises.index(exercise)], *exercises_named_in(engine.reference.executor, lesson, exercise)}
+    called = [name for name in exercises_named_in(engine.subject, lesson, exercise) if name in below]
     wrong = [name for name in called if not _passes(engine, engine.subject, lesson, name)]
     repaired = _with_solutions(engine.subject, lesson, wrong) if wrong else None
     if repaired is None:
@@ -53,22 +49,6 @@ def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
     moved = _called(engine, repaired, lesson, exercise, wrong) if _passes(engine, repaired, lesson, exercise) else ()
     repaired.finish()
     return moved
-
-
-def _named_in(subject: Executor, lesson: str, exercise: str) -> list[str]:
-    """The exercises of the lesson that the student's own text of this one names, or those that it names."""
-    read = read_lesson(lesson)
-    found, waiting = [exercise], [exercise]
-    while waiting:
-        name = waiting.pop()
-        node = definition(subject.text(lesson, read.file_of(name)), name)
-        parts = [getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node)] if node else []
-        for other in read.exercises:
-            owner, _, last = other.rpartition(".")
-            if other not in found and (owner if last == "forward" else last) in parts:
-                found.append(other)
-                waiting.append(other)
-    return found[1:]
 
 
 def _passes(engine: Engine, subject: Executor, lesson: str, exercise: str) -> bool:
@@ -122,15 +102,6 @@ def replaced(own: str, solution: str, name: str, shifted: bool = False) -> str |
         *lines[mine.end_lineno : top.end_lineno],
     ]
     return "\n".join([*kept, *after, *lines[top.end_lineno :], ""])
-
-
-def definition(text: str, name: str) -> Function | None:
-    """The definition of a dotted name in a text that counts; None where there is none, or it is another's."""
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        for node in definitions_in(text, name)[-1:]:
-            if isinstance(node, Function) and node.name == name.rpartition(".")[2]:
-                return node
-    return None
 
 
 def _first(node: Function) -> int:
