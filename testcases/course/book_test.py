@@ -77,6 +77,7 @@ def page(browser: Any) -> Iterator[Any]:
 
 FAULTY = """async () => {
     await window.MathJax?.startup?.promise;
+    await document.fonts.ready;  // a page that is left earlier calls its fonts not found
     const found = [], all = (selector, fault, is = () => true) =>
         found.push(...[...document.querySelectorAll(selector)].filter(is).map(node => fault(node)));
     // The theme lets the text itself scroll, so the width of the page says nothing about it.
