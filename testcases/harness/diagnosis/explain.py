@@ -41,7 +41,7 @@ MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
 """So many calls of Python or C may each search lead to, as often as one question leads to fewer."""
-LEAST_CALLS, MOST_PAIRS, FEW, FOR_THE_LINE = 150, 120, 10, 20
+LEAST_CALLS, MOST_PAIRS, FEW, FOR_THE_LINE = 150, 120, 20, 20
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
 MOST_RIGHT = 3
