@@ -61,7 +61,7 @@ def _at_the_corners(draw: torch.Generator) -> list[Call]:
     """A response without a token; tokens that a float holds for impossible; policies that nearly agree in float32."""
     now, then, full = normal_from(draw, 2, 4), normal_from(draw, 2, 4), torch.ones(2, 4, dtype=torch.bool)
     empty, advantages = full & torch.tensor([[True], [False]]), normal_from(draw, 2)
-    near = torch.zeros(1, 3), torch.full((1, 3), -18.0), torch.tensor([[0.0625, -0.0625, 0.09375]]), full[:1, :3]
+    near = torch.zeros(1, 3), torch.full((1, 3), -31.0), torch.tensor([[0.0625, -0.0625, 0.09375]]), full[:1, :3]
     both = {"grad_of": ("log_probs", "old_log_probs")}
     return [
         example(reduce_losses, now, empty, "responses"),
