@@ -48,7 +48,7 @@ def test_lesson_6_k3_varies_more_than_k1_far_from_the_reference():
         assert mean.item() == pytest.approx(1.22, abs=0.005)
         deviations.append((policy * (one - mean) ** 2).sum().sqrt().item())
     said = text("lesson06_kl_rewards")
-    assert f"$k_3$ has a standard deviation of {deviations[1]:.2f} and $k_1$ one of {deviations[0]:.2f}" in said
+    assert f"the standard deviation of $k_1$ is {deviations[0]:.2f}, while that of $k_3$ is {deviations[1]:.2f}" in said
 
 
 def gradients(shift: float) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
