@@ -63,6 +63,9 @@ def examples(seed: int) -> list[Call]:
         options = {"grad_of": GRADIENTS, "grad_through": "returns"}
         found.append(example(compute_response_gae, rewards, values, mask, gamma, lam, **options))
         found.append(example(compute_response_gae, rewards=rewards, values=values, mask=mask, grad_of=GRADIENTS))
+    # As many steps as a real response has, with rewards that don't cancel.
+    rewards, values, dones = _episodes(draw, (1, 130))
+    found.append(example(n_step_advantages, 1 + rewards.abs(), values, torch.zeros_like(dones), 120, 0.9))
     return found
 
 
