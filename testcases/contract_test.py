@@ -25,7 +25,7 @@ from testcases.harness.catalog.points import CONTRACT, Entry, names_in_tests
 from testcases.harness.execution.messages import Call, in_float32, tensors_in
 from testcases.harness.suite import runner
 from testcases.harness.suite.asserts import example, put
-from testcases.harness.suite.metamorphic import check_families
+from testcases.harness.suite.every_exercise import check_common_questions
 from testcases.harness.suite.questions import hard, plain
 from testcases.harness.suite.session import current
 
@@ -37,7 +37,7 @@ def test_agrees_with_the_reference(entry: Entry) -> None:
     if current().thorough:
         for asked in (in_float32(one) for one in examples if not one.scenario and not hard(one)):
             put(asked).matches_reference()
-        check_families(Exercise(entry.lesson, entry.exercise))
+        check_common_questions(Exercise(entry.lesson, entry.exercise))
 
 
 def test_keeps_its_defaults(entry: Entry) -> None:

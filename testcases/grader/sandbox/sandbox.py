@@ -327,9 +327,6 @@ def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder + "/")
 
 
-_probe: dict[str, str | bool] = {}
-
-
 def check_sandbox(kind: str) -> None:
     """Raises NoSandbox: workers cannot run here in this kind of sandbox."""
     if sys.platform != "linux":

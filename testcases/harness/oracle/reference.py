@@ -98,11 +98,6 @@ class Reference:
         """
         return self._keep(with_change(lesson, answer))
 
-    @kept
-    def answer_of(self, lesson: str, answer: NamedChange, exercise: str, index: int) -> Outcome:
-        """What the reference with a change in it gives on one example of an exercise."""
-        return self.changed(lesson, answer).run(examples(lesson, exercise)[index])
-
 
 @functools.cache
 def shared_reference() -> Reference:

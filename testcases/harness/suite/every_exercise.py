@@ -26,7 +26,7 @@ SHOWN = re.compile(r"NaN[^.]*\b(?:shows|stays)\b")
 """In a docstring: the exercise promises to show the NaN of a real token."""
 
 
-def check_families(exercise: Exercise) -> None:
+def check_common_questions(exercise: Exercise) -> None:
     """The exercise answers all of these questions as the reference does."""
     examples = current().examples(exercise.lesson, exercise.name)
     direct = [question for question in examples if not question.scenario and question.seconds <= CHEAP]
