@@ -42,7 +42,7 @@ STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"to
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
 SECOND, NEAR, LOAD, OLDER = "a second copy", "a near name", "does not load", "an older attempt"
 CLOSED, ENCODING, LONG = "an archive that is not read", "a strange encoding", "more than a page shows"
-UNLOOKED = "not looked at"
+OTHER_FOLDER, UNLOOKED = "work in another folder", "not looked at"
 OWNER, GIVEN, CONFLICT = "whose is it?", "a mark by hand", "changed after your edit"
 CHANGED, NOT_FOUND, UNWRITTEN = "other points than before", "no such submission", "a report is missing"
 """What an instructor should look at in a submission, whatever its mark."""

@@ -19,7 +19,7 @@ from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.mutations import suspects
 from testcases.harness.oracle.stubs import stubs_of
 
-from ..status import SECOND
+from ..status import OTHER_FOLDER, SECOND
 
 Read = Callable[[str], bytes]
 
@@ -116,13 +116,16 @@ def choose(names: Collection[str], read: Read, lessons: Collection[str] = ()) ->
     is_course = any(place.is_tutorial for place in in_folders)
     is_course |= any(not OF_COURSE.isdisjoint(name.lower().split("/")[:-1]) for name in names)
     chosen.others = {name for place in in_folders for name in place.files.values()}
-    places = sorted((place for place in places if not place.is_given(is_course)), key=lambda place: place.rank)
+    given = [place for place in places if place.is_given(is_course)]
+    places = sorted((place for place in places if place not in given), key=lambda place: place.rank)
     for lesson in lesson_names():
         own, is_asked = [place for place in places if place.lesson == lesson], not lessons or lesson in lessons
         if not is_asked or any(not place.is_loose and not place.is_untouched for place in own):
             own = [place for place in own if not place.is_loose]
         for place in own:
             _take(place, own, chosen, is_asked)
+        if is_asked and own and own[0].is_untouched:
+            _look_at_given((place for place in given if place.lesson == lesson), own[0], chosen)
     chosen.folders = list(dict.fromkeys(chosen.folders))
     chosen.others -= set(chosen.files.values())
     chosen.beside = _beside(names, chosen.files)
@@ -141,6 +144,15 @@ def _take(place: _Place, places: list[_Place], chosen: Chosen, is_asked: bool) -
         if best.texts.get(path, data) != data:
             chosen.doubts.append((SECOND, f"graded {best.shown}; {place.shown} has another {path}"))
             return
+
+
+def _look_at_given(given: Iterable[_Place], best: _Place, chosen: Chosen) -> None:
+    """Somebody may have worked in solutions/, beside a tutorial/ that is as it was handed out."""
+    for place in given:
+        changed = [path for path, data in place.texts.items() if data != (SOLUTIONS / path).read_bytes()]
+        if changed:
+            text = f"nobody has worked on {best.shown}; {place.folder} has a changed {changed[0]}"
+            chosen.doubts.append((OTHER_FOLDER, text))
 
 
 def _places(names: Iterable[str], read: Read) -> list[_Place]:

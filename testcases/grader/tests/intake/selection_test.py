@@ -7,9 +7,9 @@ import pytest
 from testcases.grader.intake.exports import find
 from testcases.grader.intake.selection import choose, course_files, exercises_in, is_untouched
 from testcases.grader.intake.submissions import Submission, read_submission
-from testcases.grader.status import NEAR, SECOND
+from testcases.grader.status import NEAR, OTHER_FOLDER, SECOND
 from testcases.grader.tests.running import put
-from testcases.harness.catalog.lessons import TUTORIAL
+from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.asserts import named
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
@@ -74,6 +74,15 @@ def test_of_two_copies_one_with_work_is_graded_and_the_other_is_told(files: dict
     found = choose(files, files.__getitem__)
     assert found.files == {GAE: taken}
     assert [kind for kind, _ in found.doubts] == [SECOND] * bool(other) and (not other or other in found.doubts[0][1])
+
+
+def test_work_in_solutions_beside_an_untouched_tutorial_is_told():
+    solution = (SOLUTIONS / GAE).read_bytes()
+    files = {f"tutorial/{GAE}": (TUTORIAL / GAE).read_bytes(), f"solutions/{GAE}": solution}
+    assert choose(files, files.__getitem__).doubts == []
+    files[f"solutions/{GAE}"] = solution.replace(b"gamma *", b"2 * gamma *")
+    found = choose(files, files.__getitem__)
+    assert found.files == {GAE: f"tutorial/{GAE}"} and [kind for kind, _ in found.doubts] == [OTHER_FOLDER]
 
 
 def test_a_suspect_that_nobody_touched_is_untouched():
