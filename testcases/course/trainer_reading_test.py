@@ -46,7 +46,7 @@ def test_it_is_one_class_that_says_what_it_calls() -> None:
     assert "hook" not in SOURCE
     code = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and not _is_docstring(node)]
     lines = {line for node in code for line in (node.lineno, node.end_lineno or 0)}
-    assert len(lines) <= 215
+    assert len(lines) <= 218
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -54,6 +54,7 @@ FAULTY = {
     "negative-kl": ("negative_kl", {"kl": -1.5}, "it was -1.50 nats"),
     "negative-entropy": ("negative_entropy", {"entropy": -2.0}, "it was -2.00 nats"),
     "frozen": ("moves", {"ratio_max": 1.0}, "stayed 1 in all steps"),
+    "no-weight-moves": ("moves", {"stood_still": 1.0}, "changed no weight"),
     "large-steps": ("clip", {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
     "large-update": ("clip", {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
     "drowned": ("grad_norm", {"grad_norm": 141.0, "return_std": 108.0}, "deviation of 108, so"),
@@ -177,6 +178,10 @@ FAST = {"max_grad_norm": 100.0}
         "a-huge-learning-rate": ({"learning_rate": 1.0, **FAST}, "the steps of one update moved the policy by"),
         "a-learning-rate-that-breaks-the-weights": ({"learning_rate": 1e25, **FAST}, "NaN or infinity in"),
         "frozen-weights": ({"learning_rate": 1e-30}, "the ratio stayed 1 in all steps"),
+        "one-step-too-small": (
+            {"learning_rate": 1e-30, "num_epochs": 1, "num_minibatches": 1},
+            "the steps of the update before changed no weight",
+        ),
     },
 )
 def test_a_faulty_run_is_named_by_the_check_of_its_fault(settings, sentence, capsys):
