@@ -1,18 +1,18 @@
-"""The implementations that a student's tests are run against: right ones, and wrong ones of which each is proved wrong.
+"""The implementations that a student's tests are run against.
 
-Right are the reference and the other right answers of lessons 1, 4, 5 and 6. The wrong ones are in bank.json: what
-stands in the place of an exercise's region, and the first probe that shows it. They answer every probe without an error
-and in the right shape, so that looking at shapes alone catches nothing, and no two of them answer alike.
+Right are the reference and the other right answers of lessons 1, 4, 5 and 6. The wrong ones are in bank.json: below the
+question that a test has to ask to catch them, from the plain to the rare, an exercise and what stands in the place of
+its region. They raise nothing and answer in the right shape, so looking at shapes alone catches nothing.
 """
 
 import itertools
 import json
 import marshal
 import random
-import zlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import NamedTuple
 
 import torch
@@ -24,9 +24,11 @@ from testcases.harness.oracle.mutations import Change, NamedChange, changed_sour
 
 from .scenarios import FUNCTIONS
 
-BANK = Path(__file__).with_name("bank.json")
+WRONG: dict[str, dict[str, list[tuple[str, str]]]] = json.loads(
+    Path(__file__).with_name("bank.json").read_text("utf-8")
+)
 EACH = 8
-"""Wrong implementations in one question."""
+"""Wrong implementations in one question to a student's tests."""
 LESSONS = {function: lesson for lesson, function in FUNCTIONS.items()}
 
 
@@ -35,40 +37,44 @@ class Implementation(NamedTuple):
 
     source: str
     """The whole file."""
-    probe: int | None
-    """The first probe on which it differs from the reference; None if it is right."""
+    question: str | None
+    """What a test that catches it has asked; None if it is right."""
 
 
 @cache
-def right(function: str) -> tuple[Implementation, ...]:
+def right(function: str) -> list[Implementation]:
     """The reference first."""
     lesson = LESSONS[function]
     reference = (SOLUTIONS / lesson / read_lesson(lesson).file_of(function)).read_text("utf-8")
     others = [changed_source(lesson, one)[1] for one in right_answers(lesson) if one.exercise == function]
-    return tuple(Implementation(source, None) for source in (reference, *others))
+    return [Implementation(source, None) for source in (reference, *others)]
 
 
 @cache
-def wrong(function: str) -> tuple[Implementation, ...]:
-    """As bank.json lists them."""
-    lesson, found = LESSONS[function], []
-    for kept in json.loads(BANK.read_text("utf-8"))[function]:
-        answer = NamedChange(kept["exercise"], kept["region"], "", "", Change("", "", whole=kept["region"]))
-        found.append(Implementation(changed_source(lesson, answer)[1], kept["probe"]))
-    return tuple(found)
+def wrong(function: str) -> list[Implementation]:
+    """In the order of bank.json."""
+    return [
+        Implementation(_with_region(LESSONS[function], *given), question)
+        for question, found in WRONG[function].items()
+        for given in found
+    ]
+
+
+def _with_region(lesson: str, exercise: str, region: str) -> str:
+    change = Change("", None, whole=region)
+    return changed_source(lesson, NamedChange(exercise, exercise, "", "", change))[1]
 
 
 def drawn(function: str, seed: object, questions: int) -> list[list[Implementation]]:
-    """For each question a right implementation and EACH wrong ones of as many classes as there are, in an order that
-    the seed chooses.
+    """For each question to the tests a right implementation and EACH wrong ones, as different as there are, in an order
+    that the seed chooses.
 
     A process meets those of one question and no others, so counting what behaves alike tells it little.
     """
     draw = random.Random(f"{function} {seed}")
-    by_class: dict[int | None, list[Implementation]] = {}
-    for one in draw.sample(wrong(function), len(wrong(function))):
-        by_class.setdefault(one.probe, []).append(one)
-    in_turn = [one for row in itertools.zip_longest(*by_class.values()) for one in row if one is not None]
+    shuffled = draw.sample(wrong(function), len(wrong(function)))
+    alike = [[one for one in shuffled if one.question == question] for question in WRONG[function]]
+    in_turn = [one for row in itertools.zip_longest(*alike) for one in row if one is not None]
     found = []
     for number in range(questions):
         chosen = [draw.choice(right(function)), *in_turn[number : EACH * questions : questions]]
@@ -77,10 +83,10 @@ def drawn(function: str, seed: object, questions: int) -> list[list[Implementati
 
 
 def packed(chosen: Sequence[Implementation]) -> Tensor:
-    """Their texts as bytes, compiled: no message shows them."""
+    """Compiled, as bytes: no message shows them."""
     return torch.frombuffer(bytearray(marshal.dumps([_compiled(one.source) for one in chosen])), dtype=torch.uint8)
 
 
 @cache
-def _compiled(source: str) -> bytes:
-    return zlib.compress(marshal.dumps(compile(source, "<implementation>", "exec", dont_inherit=True)))
+def _compiled(source: str) -> CodeType:
+    return compile(source, "<implementation>", "exec", dont_inherit=True)

@@ -54,6 +54,7 @@ def test_credit_packed_is_that_of_each_response_alone(lengths):
         "good-and-less-likely": (0.5, 1.0, 0.5, 1.0),
         "bad-and-less-likely": (0.5, -1.0, -0.8, 0.0),
         "bad-and-more-likely": (1.5, -1.0, -1.5, -1.0),
+        "neither-good-nor-bad": (1.5, 0.0, 0.0, 0.0),
     },
 )
 @pytest.mark.points(3)

@@ -41,7 +41,7 @@ def examples(seed: int) -> list[Call]:
     blocks += [example(diagnose, log=clear_run(fault, seed + 7)) for fault in FAULTS]
     for exercise in TESTS:
         (chosen,) = drawn(function_of(exercise), f"{seed}.example", 1)
-        blocks.append(behind(exercise, "verdicts", chosen))
+        blocks.append(behind(exercise, chosen))
     return blocks
 
 

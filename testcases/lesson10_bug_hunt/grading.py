@@ -14,7 +14,6 @@ from testcases.harness.suite.asserts import Asked, example, put, scenario
 from testcases.harness.suite.session import current
 
 from . import bank
-from .probes import PROBES
 
 REFUSES, MISSED = "a right implementation is refused", "mistakes not caught"
 SECONDS = 5.0
@@ -23,10 +22,15 @@ QUESTIONS = 5, 2
 """In the basic and in the advanced suite, each about one right implementation and eight wrong ones."""
 
 
-def behind(exercise: Any, name: str, chosen: Sequence[bank.Implementation]) -> Call:
+def behind(exercise: Any, chosen: Sequence[bank.Implementation], **options: bool) -> Call:
     """A question about implementations that the tests do not share a process with."""
-    question = scenario(name, of=exercise)
-    asked = example(question, function=function_of(exercise), bank=bank.packed(chosen), seconds=SECONDS)
+    asked = example(
+        scenario("verdicts", of=exercise),
+        function=function_of(exercise),
+        bank=bank.packed(chosen),
+        seconds=SECONDS,
+        **options,
+    )
     return replace(asked, behind=("bank",))
 
 
@@ -42,23 +46,23 @@ def grade(exercise: Any, draw: int = 0) -> None:
         CheckFailed: they refuse a right implementation, or accept a wrong one; then with the share.
     """
     function = function_of(exercise)
-    answer, found = _put(behind(exercise, "first_refusal", bank.right(function)))
+    answer, found = _put(behind(exercise, bank.right(function), up_to_a_refusal=True))
     if "test" in found:
         _fail_of_refusal(answer, function, found)
     caught, missed = 0, []
     for chosen in bank.drawn(function, f"{current().seed}.{draw}", QUESTIONS[draw]):
-        answer, found = _put(behind(exercise, "verdicts", chosen))
+        answer, found = _put(behind(exercise, chosen))
         for one, is_refused in zip(chosen, found["refused"], strict=True):
-            if one.probe is None and is_refused:
-                line = "my_tests.py: two runs on one function do not agree: a test depends on chance or on earlier runs"
-                _fail(answer, "the verdict changes from run to run", [line])
+            if is_refused and one.question is None:
+                says = "my_tests.py: two runs on one function do not agree: a test depends on chance or on earlier runs"
+                _fail(answer, "the verdict changes from run to run", [says])
             caught += is_refused
-            missed += [] if is_refused or one.probe is None else [one.probe]
+            missed += [] if is_refused or one.question is None else [one.question]
     if missed:
         total = caught + len(missed)
         lines = [
             f"{caught} of {total} wrong implementations are caught, and every right one is accepted",
-            f"a question that your tests leave open: {PROBES[function][min(missed)].question}",
+            f"a question that your tests leave open: {min(missed, key=[*bank.WRONG[function]].index)}",
             _overlooked(current().subject.text(answer.call.lesson, "my_tests.py")),
         ]
         _fail(answer, MISSED, lines, caught / total)
@@ -94,7 +98,7 @@ def _fail_of_refusal(answer: Asked, function: str, found: dict[str, Any]) -> Nev
 
 def _overlooked(source: str) -> str:
     """One sentence about the first test of a file that is not run; "" if there is none."""
-    starts = tuple(f"test_{function}" for function in PROBES)
+    starts = tuple(f"test_{function}" for function in bank.LESSONS)
     for number, line in enumerate(source.splitlines(), 1):
         found = re.match(r"(?:def|class) (test\w*|Test\w*)", line)
         if found and not found[1].startswith(starts):

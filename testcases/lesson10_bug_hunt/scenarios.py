@@ -29,34 +29,25 @@ Ask = Callable[[dict[str, Any]], dict[str, Any]]
 """Sends a message to the implementations, and waits for the answer of `scenarios_behind.Behind`."""
 
 
-def verdicts(lesson: Any, ask: Ask, function: str) -> dict[str, Any]:
-    """Which implementations the tests of one function refuse."""
-    return {"refused": [failure is not None for failure in _failures(lesson, ask, function)]}
+def verdicts(lesson: Any, ask: Ask, function: str, up_to_a_refusal: bool = False) -> dict[str, Any]:
+    """Which implementations the tests of one function refuse. Each meets a copy of the test file of its own.
 
-
-def first_refusal(lesson: Any, ask: Ask, function: str) -> dict[str, Any]:
-    """The same, up to the first that is refused; with the test, and its last call: the arguments and the answer."""
-    refused = []
-    for failure in _failures(lesson, ask, function):
-        refused.append(failure is not None)
-        if failure:
-            return {"refused": refused, **failure}
-    return {"refused": refused}
-
-
-def _failures(lesson: Any, ask: Ask, function: str) -> Iterator[dict[str, Any] | None]:
-    """Of each implementation, the first test that fails. Each meets a copy of the test file of its own."""
+    With `up_to_a_refusal` the first that is refused ends it, and the answer tells of the test and its last call.
+    """
     module = importlib.import_module(f"{lesson.__name__}.my_tests")
     source = module.__loader__.get_data(module.__file__).decode("utf-8-sig")
     code = compile(source, str(module.__file__), "exec", dont_inherit=True)
-    more, number = True, 0
+    refused: list[bool] = []
+    more = True
     while more:
-        number += 1
-        torch.default_generator.manual_seed(number)  # manual_seed asks for every device there may be
-        random.seed(number)
+        torch.default_generator.manual_seed(len(refused))  # manual_seed asks for every device there may be
+        random.seed(len(refused))
         failure = _first_failure(code, module.__name__, ask, function)
-        more = ask({"next": failure is not None})["more"]
-        yield failure
+        refused.append(failure is not None)
+        more = ask({"next": refused[-1]})["more"]
+        if failure and up_to_a_refusal:
+            return {"refused": refused, **failure}
+    return {"refused": refused}
 
 
 def _first_failure(code: CodeType, name: str, ask: Ask, function: str) -> dict[str, Any] | None:
@@ -97,21 +88,15 @@ def _import_for(ask: Ask, function: str, last: dict[str, Any]) -> Callable[..., 
 
 
 def _error_of(test: Callable[..., None], parameters: dict[str, Any]) -> BaseException | None:
-    """What a test raised; None if it passed."""
+    """What a test raised; None if it passed, or skips itself."""
     try:
         test(**parameters)
-    except NotImplementedError as error:
-        if str(error).startswith("lesson10: "):  # The stub's own: not started, and no verdict.
-            raise
-        return error
-    except Exception as error:
-        return error
     except BaseException as error:
-        # pytest.fail and pytest.skip are no Exceptions; the end of the time, and Ctrl-C, must pass.
-        if type(error).__name__ == "Failed":
-            return error
-        if type(error).__name__ != "Skipped":
-            raise
+        kind = type(error).__name__  # those of pytest.fail and pytest.skip are no Exceptions
+        is_stub = isinstance(error, NotImplementedError) and str(error).startswith("lesson10: ")
+        if is_stub or not isinstance(error, Exception) and kind not in ("Failed", "Skipped"):
+            raise  # not started yet, the end of the time, or Ctrl-C
+        return None if kind == "Skipped" else error
     return None
 
 

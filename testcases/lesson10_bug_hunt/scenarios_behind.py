@@ -2,7 +2,6 @@
 
 import importlib
 import marshal
-import zlib
 from typing import Any
 
 import torch
@@ -16,14 +15,14 @@ class Behind:
 
     Args:
         function: its name.
-        bank: their files, packed.
+        bank: their files, as `bank.packed` makes them.
 
     Attributes:
         said: of each, in order, whether the tests refuse it.
     """
 
-    def __init__(self, function: str, bank: Tensor) -> None:
-        self.function, self.files = function, marshal.loads(bank.numpy().tobytes())
+    def __init__(self, function: str, bank: Tensor, **_: bool) -> None:
+        self.function, self.bank = function, marshal.loads(bank.numpy().tobytes())
         self.said: list[bool] = []
         self.present: Any = None
         self.graphs: list[tuple[list[Tensor], list[Tensor]]] = []
@@ -33,7 +32,7 @@ class Behind:
             if "next" in message:
                 self.said.append(message["next"] is True)
                 self.present, self.graphs = None, []
-                return {"more": len(self.said) < len(self.files)}
+                return {"more": len(self.said) < len(self.bank)}
             with torch.enable_grad():
                 return self._back(**message) if "back" in message else self._call(**message)
         except Exception as error:
@@ -46,7 +45,7 @@ class Behind:
         if self.present is None:
             # Its file stands where the lesson's own does.
             space = {"__name__": f"solutions.{lesson}.subject", "__package__": f"solutions.{lesson}"}
-            exec(marshal.loads(zlib.decompress(self.files[len(self.said)])), space)
+            exec(self.bank[len(self.said)], space)
             self.present = space[name]
         return self.present
 

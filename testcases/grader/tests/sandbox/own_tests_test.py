@@ -20,7 +20,7 @@ from testcases.lesson10_bug_hunt.grading import behind
 LESSON, FUNCTION = "lesson10_bug_hunt", "compute_gae"
 RIGHT, WRONG = bank.right(FUNCTION), bank.wrong(FUNCTION)
 CHOSEN = (WRONG[0], RIGHT[0], WRONG[9], RIGHT[1], WRONG[20])
-TRUTH = [one.probe is not None for one in CHOSEN]
+TRUTH = [one.question is not None for one in CHOSEN]
 CODES = [
     function.co_code
     for one in RIGHT
@@ -135,7 +135,7 @@ def sandbox(bubblewrap: None) -> Iterator[Sandbox]:
 
 
 def question(function: str, chosen: Sequence[bank.Implementation]) -> Call:
-    return behind(Exercise(LESSON, f"test_{function}"), "verdicts", chosen)
+    return behind(Exercise(LESSON, f"test_{function}"), chosen)
 
 
 def outcome(sandbox: Sandbox, source: str, asked: Call) -> Outcome:
@@ -182,7 +182,7 @@ def test_an_honest_test_has_the_same_verdicts_as_in_one_process(sandbox: Sandbox
     chosen = (*bank.right(function), *bank.wrong(function)[::4])
     found = outcome(sandbox, source, replace(question(function, chosen), seconds=30.0))
     assert found.error is None, found
-    assert found.value["refused"] == [one.probe is not None for one in chosen]
+    assert found.value["refused"] == [one.question is not None for one in chosen]
 
 
 @pytest.mark.slow
