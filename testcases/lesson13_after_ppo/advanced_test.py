@@ -32,7 +32,8 @@ def ragged() -> Tensor:
     return torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 1]]).bool()
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (4, 4), (1, 2), (6, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 5), (4, 4), (1, 2)], ids=str)
+@pytest.mark.points(2)
 def test_group_advantages_without_division_are_rloo_shrunk(shape):
     # score - mean of all K = (K - 1) / K * (score - mean of the others)
     scores, responses = normal(*shape), shape[1]
@@ -41,6 +42,7 @@ def test_group_advantages_without_division_are_rloo_shrunk(shape):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3])
+@pytest.mark.points(2)
 def test_clipped_token_losses_with_equal_bounds_are_ppos(epsilon):
     log_probs, old, mask, advantages = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, ragged(), normal(4, seed=3)
     wide = advantages.unsqueeze(1).expand(4, 6)
@@ -106,17 +108,12 @@ def test_kl_token_losses_have_the_gradient_of_the_kl():
     assert_equal(grads, log_probs=slope.detach()[None])
 
 
+@pytest.mark.points(2)
 def test_truncated_importance_weights_have_the_mean_1_below_the_cap():
     trainer, sampler = categories(1), categories(2)
     answer = truncated_importance_weights(trainer[None], sampler[None], torch.ones(1, 5, dtype=torch.bool), 1e6)
     assert bool(torch.isclose((sampler.exp() * answer[0]).sum(), torch.tensor(1.0).double())), (
         "a mean of 1 over what the sampler samples"
-    )
-
-
-def test_truncated_importance_weights_of_a_token_that_the_sampler_held_for_impossible():
-    assert_equal(
-        truncated_importance_weights([[-1.0, -500.0]], [[-2000.0, -1.0]], [[True, True]], 2.0), [[2.0, math.exp(-499)]]
     )
 
 
@@ -140,20 +137,6 @@ def test_best_of_n_kl_is_below_the_bound_and_near_it_for_many_responses(n):
     probabilities = torch.full((20_000,), 1 / 20_000, dtype=torch.float64)
     answer = best_of_n_kl(probabilities, n)
     assert 0.98 * bound < answer <= bound + 1e-9, f"just below {bound}"
-
-
-def test_group_advantages_of_equal_scores_without_epsilon():
-    answer = group_advantages([[2.0, 2.0], [1.0, 3.0]], 0.0, True)
-    assert bool(answer[0].isnan().all() and answer[1].isfinite().all()), "NaN in the first group alone"
-
-
-def test_clipped_token_losses_of_a_token_that_a_float_holds_for_impossible():
-    # e^-1000 is 0 in float64, but the ratio of two such probabilities is e^0.125.
-    answer, grads = value_and_gradients(
-        clipped_token_losses, [[-1000.0]], [[-1000.125]], [1.0], [[True]], wrt="log_probs"
-    )
-    assert_equal(answer, [[-math.exp(0.125)]])
-    assert_equal(grads, log_probs=[[-math.exp(0.125)]])
 
 
 @pytest.mark.parametrize("options, loss", [({}, 3.0), ({"denominator": "responses"}, 1.5)], ids=["tokens", "responses"])

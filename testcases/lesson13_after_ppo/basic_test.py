@@ -7,7 +7,6 @@ import torch
 
 from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
-from tutorial.lesson06_kl_rewards import estimate_kl
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     cispo_token_losses,
@@ -41,10 +40,8 @@ FOUR, IN_DEVIATIONS = [1.0, 1.0, 1.0, 5.0], [-0.5, -0.5, -0.5, 1.5]
         "dr-grpo-does-not-divide": ([FOUR], 2.0, False, [[-1.0, -1.0, -1.0, 3.0]]),
         # The second group: mean 25, distances -15, 5, 5, 5, standard deviation 10
         "each-its-own": ([FOUR, [10.0, 30.0, 30.0, 30.0]], 0.0, True, [IN_DEVIATIONS, [-1.5, 0.5, 0.5, 0.5]]),
-        "of-two-half-of-the-difference": ([[1.0, 3.0]], 0.0, False, [[-1.0, 1.0]]),
         "as-many-groups-as-responses": ([[1.0, 3.0], [7.0, 5.0]], 0.0, False, [[-1.0, 1.0], [1.0, -1.0]]),
         "equal-scores-give-0": ([[2.0, 2.0, 2.0]], 0.5, True, [[0.0, 0.0, 0.0]]),
-        "scores-may-be-negative": ([[-1.0, -1.0, -1.0, -5.0]], 0.0, True, [[0.5, 0.5, 0.5, -1.5]]),
     },
 )
 @pytest.mark.points(4)
@@ -96,7 +93,6 @@ def test_clipped_token_losses_of_ragged_responses():
         "on-policy-it-is-plain-policy-gradient": (0.5, 0.5, 1.0, 1.25, LOG_2, -1.0),
         "good-token-above-the-cap-keeps-the-cap-where-ppo-stops": (0.6, 0.4, 1.0, 1.25, -1.25 * LOG_06, -1.25),
         "bad-token-below-the-interval-keeps-its-ratio-where-ppo-stops": (0.25, 0.5, -1.0, 1.25, -LOG_2, 0.5),
-        "good-token-below-the-interval-counts-by-its-ratio": (0.25, 0.5, 1.0, 1.25, LOG_2, -0.5),
         "bad-token-above-the-cap-is-held-at-the-cap": (0.6, 0.4, -1.0, 1.25, 1.25 * LOG_06, 1.25),
         "below-the-cap-the-ratio-counts-in-full": (0.6, 0.4, 1.0, 2.0, -1.5 * LOG_06, -1.5),
         "the-cap-is-for-the-ratio-alone": (0.6, 0.4, 4.0, 1.25, -5.0 * LOG_06, -5.0),
@@ -123,7 +119,6 @@ LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, 9.0, 9.0, 9.0]], [[True] * 4, [True,
         "tokens-of-the-window": ({"denominator": "tokens", "total": 10.0}, 0.8, (0.1, 0.1)),
         "responses-of-the-window": ({"denominator": "responses", "total": 4.0}, 1.25, (0.0625, 0.25)),
         "constant-in-a-window": ({"denominator": "constant", "total": 4.0, "constant": 10.0}, 0.2, (0.025, 0.025)),
-        "a-constant-below-the-longest-response": ({"denominator": "constant", "constant": 2.0}, 2.0, (0.25, 0.25)),
     },
 )
 @pytest.mark.points(5)
@@ -165,7 +160,7 @@ def test_sequence_ratio_by_hand(per_token, ratio, slope):
         "a-rarer-one-counts-less": (0.2, 0.4, 0.6, 1 - LOG_3 / 2, -LOG_3 / 2),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(7)
 def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
     given = (logs([now, None]), logs([then, None]), logs([reference, None]), [[True, False]])
     answer, grads = value_and_gradients(kl_token_losses, *given, wrt="log_probs")
@@ -179,7 +174,6 @@ def test_kl_token_losses_by_hand(now, then, reference, loss, slope):
         "what-agrees-weighs-1": ([[0.5, 0.2]], [[0.5, 0.2]], 2.0, [[1.0, 1.0]]),
         "the-trainer-above-the-sampler": ([[0.6, 0.2]], [[0.4, 0.4]], 2.0, [[1.5, 0.5]]),
         "cut-at-the-cap": ([[0.8, 0.4]], [[0.1, 0.4]], 2.0, [[2.0, 1.0]]),
-        "another-cap": ([[0.8, 0.4]], [[0.1, 0.4]], 3.0, [[3.0, 1.0]]),
         "small-weights-are-not-raised": ([[0.1]], [[0.8]], 2.0, [[0.125]]),
         "a-cap-of-1-only-lowers": ([[0.8, 0.2]], [[0.4, 0.4]], 1.0, [[1.0, 0.5]]),
     },
@@ -199,8 +193,6 @@ def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
         "where-nothing-has-moved-it-is-log-2": (-3.0, -5.0, 0.5, LOG_2, -0.25),
         "the-chosen-one-has-gained": (-3.0 + 2 * LOG_3, -5.0, 0.5, math.log(4 / 3), -0.125),
         "the-rejected-one-has-lost": (-3.0, -5.0 - 2 * LOG_3, 0.5, math.log(4 / 3), -0.125),
-        "the-rejected-one-has-gained": (-3.0, -5.0 + 2 * LOG_3, 0.5, math.log(4), -0.375),
-        "both-by-as-much": (-2.0, -4.0, 0.5, LOG_2, -0.25),
         "beta-is-the-scale": (-3.0 + LOG_3, -5.0, 1.0, math.log(4 / 3), -0.25),
     },
 )
@@ -220,16 +212,19 @@ def test_dpo_loss_is_the_mean_over_the_pairs():
     assert_equal(grads, chosen=[-0.125, -0.0625])
 
 
-# Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8
-@named("n, best", {"of-1-the-mean": (1, 3.75), "of-2": (2, 34 / 6), "of-3": (3, 7.0), "of-all-the-maximum": (4, 8.0)})
-@pytest.mark.points(3)
+# Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8. Of the second prompt all but one of four have 0.
+@named(
+    "n, best",
+    {
+        "of-1-the-mean": (1, [3.75, -1.5]),
+        "of-2": (2, [34 / 6, 0.0]),
+        "of-3": (3, [7.0, 0.0]),
+        "of-all-the-maximum": (4, [8.0, 0.0]),
+    },
+)
+@pytest.mark.points(5)
 def test_expected_best_of_n_by_hand(n, best):
-    assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0]], n), [best])
-
-
-@pytest.mark.points(2)
-def test_expected_best_of_n_keeps_prompts_apart():
-    assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0], [0.0, 0.0, -6.0, 0.0]], 2), [34 / 6, 0.0])
+    assert_equal(expected_best_of_n([[4.0, 1.0, 8.0, 2.0], [0.0, 0.0, -6.0, 0.0]], n), best)
 
 
 # Of two equally likely responses the best of 2 is the worse one with 1/4, the better one with 3/4
@@ -241,7 +236,6 @@ def test_expected_best_of_n_keeps_prompts_apart():
         "never-above-log-2-for-two": ([0.5, 0.5], 1000, LOG_2),
         "a-rare-good-one": ([0.75, 0.25], 2, 0.5625 * math.log(0.75) + 0.4375 * math.log(1.75)),
         "a-common-good-one": ([0.25, 0.75], 2, 0.0625 * math.log(0.25) + 0.9375 * math.log(1.25)),
-        "one-response-leaves-nothing-to-choose": ([1.0], 7, 0.0),
         "what-never-comes-adds-nothing": ([0.5, 0.0, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     },
 )
@@ -251,19 +245,10 @@ def test_best_of_n_kl_by_hand(probabilities, n, kl):
 
 
 @pytest.mark.parametrize("scale, shift", [(7.0, 0.0), (1.0, 8.0), (0.5, -1.0)])
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_group_advantages_forget_scale_and_shift(scale, shift):
     scores = normal(3, 5)
     assert_equal(group_advantages(scale * scores + shift, 0.0), reference(group_advantages, scores, 0.0))
-
-
-@pytest.mark.parametrize("scores", [[[1.0, 1.0, 1.0, 0.0]], [[1.0, 0.0, 0.0, 0.0]]], ids=["easy", "hard"])
-def test_group_advantages_of_rare_scores_are_the_largest(scores):
-    """The odd one out has sqrt(K - 1) times the weight of the others, whether the prompt is easy or hard: its bias."""
-    answer = group_advantages(scores, 0.0)
-    assert bool(torch.isclose(answer.abs().max(), torch.tensor(1.5, dtype=answer.dtype))), (
-        "3/4 of the difference, in standard deviations of 1/2"
-    )
 
 
 @pytest.mark.points(2)
@@ -272,9 +257,3 @@ def test_reduce_losses_agree_where_all_responses_are_of_one_length():
     expected = losses.mean()
     for options in ({}, {"denominator": "responses"}, {"denominator": "constant", "constant": 5.0}):
         assert_equal(reduce_losses(losses, mask, **options), expected)
-
-
-@pytest.mark.points(2)
-def test_kl_token_losses_on_policy_are_k3():
-    log_probs, ref, mask = normal(4, 6) - 2, normal(4, 6, seed=2) - 2, torch.ones(4, 6, dtype=torch.bool)
-    assert_equal(kl_token_losses(log_probs, log_probs, ref, mask), reference(estimate_kl, log_probs, ref, "k3"))
