@@ -1,4 +1,4 @@
-"""The cases as values: read from the JSON files beside this file, and checked when they are read."""
+"""The cases as values: read from cases.json, and checked when they are read."""
 
 import json
 import math
@@ -12,13 +12,13 @@ import numpy
 from .slow import OPERATIONS
 
 SCHEMA = 1
-FOLDER = Path(__file__).parent / "cases"
+FILE = Path(__file__).with_name("cases.json")
 _NUMBERS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 """JSON has no such numbers: they stand there as strings."""
 
 
 class DamagedCases(ValueError):
-    """A file of cases that cannot be used; the others can."""
+    """Cases of an operation that cannot be used, while the other operations can; or the whole file."""
 
 
 @dataclass(frozen=True)
@@ -55,24 +55,34 @@ class Operation:
         return found[0]
 
 
-def operations(folder: Path = FOLDER) -> list[str]:
+def operations(file: Path = FILE) -> list[str]:
     """The names of all operations."""
-    return sorted(file.stem for file in folder.glob("*.json"))
+    return list(_records(file))
 
 
-def operation(name: str, folder: Path = FOLDER) -> Operation:
+def operation(name: str, file: Path = FILE) -> Operation:
     """An operation with its cases."""
-    if name not in operations(folder):
-        raise ValueError(f"expected an operation, got {name!r}; there are {', '.join(operations(folder))}")
-    return _read(folder / f"{name}.json")
+    if name not in operations(file):
+        raise ValueError(f"expected an operation, got {name!r}; there are {', '.join(operations(file))}")
+    return _read(name, file)
 
 
 @cache
-def _read(file: Path) -> Operation:
+def _records(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        record = json.loads(file.read_text())
-        if (theirs := record["schema"]) > SCHEMA:
-            raise DamagedCases(f"{file.name} has schema {theirs}, this kit reads {SCHEMA}: install a newer kit")
+        record = json.loads(file.read_text("utf-8"))
+        theirs, found = record["schema"], {one["operation"]: one for one in record["operations"]}
+    except Exception as error:
+        raise DamagedCases(f"{file.name} cannot be read ({type(error).__name__}): install the kit again") from error
+    if theirs > SCHEMA:
+        raise DamagedCases(f"{file.name} has schema {theirs}, this kit reads {SCHEMA}: install a newer kit")
+    return found
+
+
+@cache
+def _read(name: str, file: Path) -> Operation:
+    record = _records(file)[name]
+    try:
         cases = tuple(_case(one, record["returns"]) for one in record["cases"])
         for case in cases:
             _must_be_whole(case, record["operation"])
@@ -82,9 +92,9 @@ def _read(file: Path) -> Operation:
         raise
     except Exception as error:  # whatever a damaged file can lead to
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:80]}"
-        raise DamagedCases(f"{file.name} cannot be read ({reason}): install the kit again") from error
+        raise DamagedCases(f"the cases of {name} cannot be read ({reason}): install the kit again") from error
     if len({case.id for case in cases}) < len(cases):
-        raise DamagedCases(f"{file.name} has an id twice: install the kit again")
+        raise DamagedCases(f"{name} has an id twice: install the kit again")
     return made
 
 

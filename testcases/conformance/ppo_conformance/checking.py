@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from .calling import Answer, Way, ask, label_of, must_fit
-from .cases import FOLDER, Case, DamagedCases, Operation, operation, operations
+from .cases import FILE, Case, DamagedCases, Operation, operation, operations
 from .report import ORDINARY, PLAIN, Difference, Report, shown
 from .slow import OPERATIONS
 
@@ -54,7 +54,7 @@ def check(
     framework: str = "",
     dtype: str = "float64",
     device: str = "cpu",
-    folder: Path = FOLDER,
+    file: Path = FILE,
 ) -> Report:
     """Ask `function` every case of the operation `name`, and say where its answers are others.
 
@@ -72,12 +72,12 @@ def check(
         ValueError: the operation or a convention is unknown, its file of cases is damaged, or the function cannot be
             called with the names of the arguments.
     """
-    of = operation(name, folder)
+    of = operation(name, file)
     declared = _declared(of, conventions)
     given = {key: value for one in declared for key, value in (one.given or {}).items()}
     way = Way(adapt, answer, framework, dtype, device, given)
-    asked, known = set(not_supported), _needs(name, folder)
-    if not asked <= known and (unknown := asked.difference(*(_needs(one, folder) for one in operations(folder)))):
+    asked, known = set(not_supported), _needs(name, file)
+    if not asked <= known and (unknown := asked.difference(*(_needs(one, file) for one in operations(file)))):
         raise ValueError(f"no case of any operation needs {sorted(unknown)}; those of {name} need {sorted(known)}")
     without = asked & known  # one list may serve all operations
     if adapt is None:
@@ -87,9 +87,9 @@ def check(
     return check_of.report(label_of(function), declared, inferred)
 
 
-def _needs(name: str, folder: Path) -> set[str]:
+def _needs(name: str, file: Path) -> set[str]:
     try:
-        return {need for case in operation(name, folder).cases for need in case.needs}
+        return {need for case in operation(name, file).cases for need in case.needs}
     except DamagedCases:
         return set()
 

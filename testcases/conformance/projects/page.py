@@ -40,7 +40,7 @@ advantages and rewards carry no gradient. The rows also use three short phrases:
 
 On {opened} we read each thread that this page names, in a public archive of GitHub's threads. The newest thread is from
 September 2026, so some may have changed since then. If we say that a difference isn't reported yet, we searched that archive
-on the same day and found nothing. For these you'll find a text in `testcases/conformance/projects/issues` that you could send.
+on the same day and found nothing. For these you'll find a text in `testcases/conformance/projects/issues.md` that you could send.
 We looked for threads only about the differences of the next section, and not about the other rows of the tables.
 
 ## The differences that you'd notice first

@@ -4,13 +4,14 @@ import copy
 import hashlib
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy
 import pytest
 
 from testcases.conformance.ppo_conformance import DamagedCases, operation, operations, variants
-from testcases.conformance.ppo_conformance.cases import FOLDER
+from testcases.conformance.ppo_conformance.cases import FILE
 from testcases.conformance.ppo_conformance.slow import OPERATIONS
 
 STEP = 1e-4
@@ -33,7 +34,7 @@ def test_an_id_never_changes_its_meaning():
     lines = PUBLISHED.read_text().splitlines()
     since = dict(line.split()[:2] for line in lines)
     assert len(since) == len(lines), "an id has two meanings"
-    for record in (json.loads(file.read_text()) for file in FOLDER.glob("*.json")):
+    for record in json.loads(FILE.read_text("utf-8"))["operations"]:
         versions = [since.get(case["id"], record["version"]) for case in record["cases"]]
         wanted = [_line(record["operation"], *row) for row in zip(versions, record["cases"], strict=True)]
         new = sorted(set(wanted) - set(lines))
@@ -85,12 +86,10 @@ def test_a_gradient_is_the_slope_of_the_slow_implementation(name, case):
 
 
 @pytest.mark.slow
-def test_the_files_have_the_form_of_their_schema():
+def test_the_file_has_the_form_of_its_schema():
     jsonschema = pytest.importorskip("jsonschema")
-    schema = json.loads((FOLDER.parent / "cases.schema.json").read_text())
-    validator = jsonschema.Draft202012Validator(schema)
-    for name in operations():
-        validator.validate(json.loads((FOLDER / f"{name}.json").read_text()))
+    schema = json.loads(FILE.with_name("cases.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(json.loads(FILE.read_text("utf-8")))
 
 
 @pytest.mark.parametrize("name", operations())
@@ -111,19 +110,30 @@ def test_every_variant_gives_another_answer_somewhere_and_every_convention_is_qu
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        (lambda record: record.update(schema=2), "gae.json has schema 2, this kit reads 1: install a newer kit"),
-        (lambda record: record.pop("cases"), "gae.json cannot be read"),
-        (lambda record: record["cases"].append(record["cases"][0]), "gae.json has an id twice"),
-        (lambda record: record["cases"][0].update(gradient=5), "gae.json cannot be read"),
+        (lambda record: record.pop("cases"), "the cases of gae cannot be read"),
+        (lambda record: record["cases"].append(record["cases"][0]), "gae has an id twice"),
+        (lambda record: record["cases"][0].update(gradient=5), "the cases of gae cannot be read"),
         (lambda record: record["cases"][0]["arguments"].update(gamma=0.51), "gae-plain-01 is not what its rule gives"),
         (lambda record: record["cases"][0]["expected"].pop("returns"), "gae-plain-01 expects ['advantages']"),
     ],
 )
-def test_a_damaged_or_newer_file_is_one_sentence(tmp_path, change, sentence):
-    record = json.loads((FOLDER / "gae.json").read_text())
-    change(record)
-    (tmp_path / "gae.json").write_text(json.dumps(record))
-    (tmp_path / "kl.json").write_text((FOLDER / "kl.json").read_text())
-    with pytest.raises(DamagedCases, match=sentence.replace("[", r"\[").replace("]", r"\]")):
-        operation("gae", tmp_path)
-    assert operation("kl", tmp_path).cases, "the other operations still run"
+def test_damaged_cases_are_one_sentence(tmp_path, change, sentence):
+    whole, file = json.loads(FILE.read_text("utf-8")), tmp_path / "cases.json"
+    change(next(record for record in whole["operations"] if record["operation"] == "gae"))
+    file.write_text(json.dumps(whole))
+    with pytest.raises(DamagedCases, match=re.escape(sentence)):
+        operation("gae", file)
+    assert operation("kl", file).cases, "the other operations still run"
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ('{"schema": 2, "operations": []}', "cases.json has schema 2, this kit reads 1: install a newer kit"),
+        ('{"schema": 1, "operations"', "cases.json cannot be read (JSONDecodeError): install the kit again"),
+    ],
+)
+def test_a_newer_or_broken_file_is_one_sentence(tmp_path, text, sentence):
+    (tmp_path / "cases.json").write_text(text)
+    with pytest.raises(DamagedCases, match=re.escape(sentence)):
+        operations(tmp_path / "cases.json")

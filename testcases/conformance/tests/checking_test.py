@@ -1,6 +1,10 @@
 """check: three outcomes, one line for a difference, and a sentence for what cannot be asked."""
 
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy
 import pytest
@@ -231,3 +235,22 @@ def test_what_float32_rounds_is_said_and_nothing_is_advised():
 def test_tools_come_last():
     report = check(lambda rewards, values, mask, gamma, lam: (rewards, values), "gae_response")
     assert [one.is_of_tools for one in report.differences] == sorted(one.is_of_tools for one in report.differences)
+
+
+def test_in_pytest_one_test_is_a_case(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nconformance_xfail = masked-mean-one-token-01\n")
+    (tmp_path / "test_mine.py").write_text(
+        "import pytest\n"
+        "from testcases.conformance.ppo_conformance.slow import masked_mean\n"
+        '@pytest.mark.conforms("masked_mean", framework="list", not_supported=["empty rows"])\n'
+        "def test_mean(conformance):\n"
+        "    conformance(lambda values, mask: masked_mean(values, mask) + (sum(map(sum, mask)) == 1))\n"
+        '@pytest.mark.conforms("means")\n'
+        "def test_means(conformance):\n    conformance(masked_mean)\n"
+    )
+    plugin = "testcases.conformance.ppo_conformance.plugin"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "--rootdir", str(tmp_path), str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    for shown in ("1 failed, 8 passed, 1 skipped, 1 xfailed", "expected an operation, got 'means'"):
+        assert shown in done.stdout, done.stdout
