@@ -1,10 +1,6 @@
-"""The figures of lesson 5: a promise and what came of it, the clipped objective, the clipped value loss.
-
-`python -m book.figures.lesson05_ppo_loss` measures the promise again, as notebook 5 does.
-"""
+"""The figures of lesson 5: a promise and what came of it, the clipped objective, the clipped value loss."""
 
 import json
-import sys
 from pathlib import Path
 
 import torch
@@ -13,33 +9,25 @@ from matplotlib.figure import Figure
 from solutions.lesson05_ppo_loss import compute_ppo_loss, compute_value_loss
 
 from . import BLUE, ORANGE, PINK
-from .shared import clip_panel
+from .shared import clip_panel, value_loss_panel
 from .style import INK, RULE, canvas
 
 CASES = (0.5, 1.0, 1.5)
-PROMISE = Path(__file__).with_name("promise.json")
+MEASURED = Path(__file__).parents[2] / "notebooks" / "05_ppo_loss.ipynb"
+HEAD = "learning rate   unclipped   clipped   fresh reviews\n"
 
 
-def measure() -> None:
-    """Means over eight batches of one step with each learning rate: promised unclipped, promised clipped, and fresh."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks"))
-    from blocks import lessons
-
-    from figures import lesson05_ppo_loss as notebook
-
-    ppo, *others = lessons(
-        "solutions", "lesson05_ppo_loss", "lesson01_masked_sequences", "lesson02_reward_model", "lesson08_rollout"
-    )
-    policy = notebook.RealPolicy(*others)
-    batches = torch.stack([policy.try_all_rates(ppo, seed, clip_epsilon=0.2) for seed in range(8)])
-    rows = [[round(number, 4) for number in row] for row in batches.mean(0).tolist()]
-    rates = [round(rate, 4) for rate in notebook.RATES.tolist()]
-    PROMISE.write_text(json.dumps({"rates": rates, "means": rows}) + "\n", "utf-8")
+def measured() -> torch.Tensor:
+    """From notebook 5, for one step with each learning rate: what is promised, with the clip, and what came of it."""
+    cells = json.loads(MEASURED.read_text("utf-8"))["cells"]
+    said = ["".join(output.get("text", "")) for cell in cells for output in cell.get("outputs", [])]
+    (table,) = [text.partition(HEAD)[2] for text in said if HEAD in text]
+    rows = [line.split() for line in table.splitlines()]
+    return torch.tensor([[float(number) for number in row] for row in rows if len(row) == 4], dtype=torch.float64).T
 
 
 def promise_and_delivery() -> tuple[Figure, str]:
-    measured = json.loads(PROMISE.read_text("utf-8"))
-    promised, clipped, fresh = torch.tensor(measured["means"]).double().T
+    rates, promised, clipped, fresh = measured()
     steps = range(len(promised))
     figure, (axes,) = canvas(2.9)
     for curve, color, name in ((promised, ORANGE, "what the batch promises"), (fresh, BLUE, "what fresh reviews get")):
@@ -48,7 +36,7 @@ def promise_and_delivery() -> tuple[Figure, str]:
     stop = int(clipped.argmax())
     axes.axvline(stop, color=PINK, ls="--", lw=1.6)
     axes.text(stop + 0.12, 0.03, "from here on the\nclip promises less", color=PINK, fontsize=9, va="bottom")
-    axes.set_xticks(steps, [f"{rate:g}" for rate in measured["rates"]])
+    axes.set_xticks(steps, [f"{rate:g}" for rate in rates.tolist()])
     axes.set(xlim=(-0.2, len(steps) + 1.6), ylim=(-0.06, 1.06), ylabel="share of its best")
     axes.set(xlabel="size of the one step (learning rate)", title="The spoonful and the soup")
     last = [(curve[-1] / curve.max()).item() for curve in (promised, fresh)]
@@ -79,19 +67,14 @@ def six_cases() -> tuple[Figure, str]:
 
 def value_loss() -> tuple[Figure, str]:
     figure, (axes,) = canvas(2.6)
-    old_value, target = torch.tensor(1.0).double(), torch.tensor(2.0).double()
-    values = torch.linspace(0.25, 3.25, 241).double()
-    for clip_epsilon, style, color, label in ((1e9, "--", ORANGE, "unclipped"), (0.2, "-", BLUE, "clip_epsilon 0.2")):
-        losses = [compute_value_loss(value, old_value, target, clip_epsilon).item() for value in values]
-        axes.plot(values, losses, style, color=color, label=label)
+    value_loss_panel(axes, compute_value_loss)
+    axes.set_xlabel("new value")
     for value, height in ((1.0, 0.93), (2.0, 0.55)):
         axes.axvline(value, ymax=0.75, color=RULE, lw=0.8)
         axes.text(value + 0.03, height, "old value" if value == 1.0 else "return", color=INK)
     axes.plot([1.5, 0.5], [0.32, 1.125], "o", ms=8, color=BLUE)
     axes.annotate("0.32, gradient 0", (1.5, 0.32), (0, 8), textcoords="offset points", ha="center", color=INK)
     axes.annotate("1.125, full gradient", (0.5, 1.125), (10, 0), textcoords="offset points", color=INK)
-    axes.set(xlabel="new value", ylabel="value loss", ylim=(0, 1.4))
-    axes.legend(loc="upper right")
     alt = (
         "Value loss against the new value; old value 1, return 2. Unclipped it is a parabola with its minimum at 2. "
         "Clipped it follows the parabola up to 1.2, is flat at 0.32 from 1.2 to 2.8 and follows the parabola again. "
@@ -101,6 +84,3 @@ def value_loss() -> tuple[Figure, str]:
 
 
 FIGURES = {"promise-and-delivery": promise_and_delivery, "six-cases": six_cases, "value-loss": value_loss}
-
-if __name__ == "__main__":
-    measure()

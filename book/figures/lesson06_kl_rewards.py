@@ -5,12 +5,9 @@ from matplotlib.figure import Figure
 
 from solutions.lesson06_kl_rewards import compute_rewards, estimate_kl
 
-from . import BLUE, GREEN, ORANGE
+from . import GREEN, ORANGE
+from .shared import ESTIMATOR_COLORS, ESTIMATOR_STYLES, deviation_panel
 from .style import INK, RULE, canvas
-
-ESTIMATORS = ("k1", "k2", "k3")
-COLORS = dict(zip(ESTIMATORS, (BLUE, ORANGE, GREEN), strict=True))
-STYLES = dict(zip(ESTIMATORS, ("-", ":", "--"), strict=True))
 
 
 def rewards_of_a_response() -> tuple[Figure, str]:
@@ -42,24 +39,20 @@ def three_estimators() -> tuple[Figure, str]:
     zero, log_ratio = torch.zeros(201), torch.linspace(-2, 2, 201)
     probs, reference = torch.tensor([0.5, 0.3, 0.15, 0.05]).double(), torch.full((4,), 0.25).double()
     policies = [reference + share * (probs - reference) for share in torch.logspace(-1, 0, 30).tolist()]
-    exact = [(policy * (policy / reference).log()).sum().item() for policy in policies]
+    deviations = {"KL": [(policy * (policy / reference).log()).sum().item() for policy in policies]}
     figure, (left, right) = canvas(2.9, 2)
-    for name in ESTIMATORS:
-        left.plot(log_ratio, estimate_kl(log_ratio, zero, name), STYLES[name], color=COLORS[name], label=name)
-        deviations = []
+    for name, color in ESTIMATOR_COLORS.items():
+        left.plot(log_ratio, estimate_kl(log_ratio, zero, name), ESTIMATOR_STYLES[name], color=color, label=name)
+        deviations[name] = []
         for policy in policies:
             estimates = estimate_kl(policy.log(), reference.log(), name)
             mean = (policy * estimates).sum()
-            deviations.append((policy * (estimates - mean) ** 2).sum().sqrt().item())
-        right.plot(exact, deviations, STYLES[name], color=COLORS[name], label=name)
+            deviations[name].append((policy * (estimates - mean) ** 2).sum().sqrt().item())
     left.axhline(0, color=RULE, lw=0.8)
     left.set(xlabel="log-ratio r of the sampled token", ylim=(-2.1, 4.6), title="The estimate (nats)")
     left.legend(loc="upper center")
-    right.plot(exact, exact, color=RULE, lw=1, label="equal to the KL")
-    right.set(
-        xscale="log", yscale="log", xlabel="KL(policy || reference) (nats)", title="Its standard deviation (nats)"
-    )
-    right.legend(loc="lower right", fontsize=8)
+    deviation_panel(right, deviations)
+    right.set(title="Its standard deviation (nats)")
     alt = (
         "Left: the three estimators against the log-ratio. k1 is a line through 0 and negative for negative "
         "log-ratios; k2 is a parabola; k3 lies above it for negative and below it for positive log-ratios; k2 and "

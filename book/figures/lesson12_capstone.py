@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset
 
-from . import BLUE, GREEN, ORANGE, PINK
+from ..playgrounds import RECORDED as OVEROPTIMIZATION
+from . import BLUE, ORANGE, PINK
+from .shared import OF_KL_COEF
 from .style import INK, RULE, canvas, pyplot
 
 RECORDED = Path(__file__).with_name("demo_seed0.json")
-SWEEP = Path(__file__).parents[1] / "playgrounds" / "overoptimization.json"
 RUNS = {"ppo": "with KL penalty (kl_coef 0.09)", "no_kl": "without KL penalty"}
-SHOWN_KL_COEFS = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
 
 
 def record(seed: int = 0) -> None:
@@ -86,12 +86,12 @@ def overoptimization() -> tuple[Figure, str]:
 
 
 def gold_against_kl() -> tuple[Figure, str]:
-    runs = json.loads(SWEEP.read_text("utf-8"))["runs"]
+    runs = json.loads(OVEROPTIMIZATION.read_text("utf-8"))["runs"]
     figure, (axes,) = canvas(3.1)
     for run in runs:
-        if run["kl_coef"] in SHOWN_KL_COEFS:
+        if run["kl_coef"] in OF_KL_COEF:
             distances = [max(kl, 0.0) ** 0.5 for kl in run["kl"]]
-            color = SHOWN_KL_COEFS[run["kl_coef"]]
+            color = OF_KL_COEF[run["kl_coef"]]
             axes.plot(distances, run["gold"], "o-", ms=3.5, lw=1.5, color=color, label=f"kl_coef {run['kl_coef']:g}")
             axes.plot(distances[-1], run["gold"][-1], "s", ms=8, color=color)
     ticks = (0, 1, 2, 4, 9, 16, 25, 36)

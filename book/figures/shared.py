@@ -1,14 +1,15 @@
 """What a lesson and its notebook draw alike; the look around it is each one's own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from . import BLUE, ORANGE, PINK, SKY, YELLOW
+from . import BLUE, GREEN, ORANGE, PINK, SKY, YELLOW
 
 Loss = Callable[..., Tensor]
+RULE = "#8b949e"
 
 LAMS = torch.tensor([*range(0, 80, 10), *range(80, 101, 2)], dtype=torch.float64) / 100
 TRUTH = torch.arange(7, dtype=torch.float64) / 6
@@ -51,7 +52,7 @@ def objective_and_gradient(loss_of: Loss, ratios: Tensor, advantage: float, clip
 def clip_panel(axes: Axes, loss_of: Loss, dots: Tensor, advantage: float, clip_epsilon: float) -> None:
     """The clipped objective against the ratio; each dot says what its gradient does."""
     grid = torch.linspace(0.25, 1.9, 67).double()
-    axes.axvspan(1 - clip_epsilon, 1 + clip_epsilon, color="#8b949e", alpha=0.2, lw=0)
+    axes.axvspan(1 - clip_epsilon, 1 + clip_epsilon, color=RULE, alpha=0.2, lw=0)
     axes.plot(grid, grid * advantage, "--", color=ORANGE, label="ratio · A, unclipped")
     axes.plot(grid, objective_and_gradient(loss_of, grid, advantage, clip_epsilon)[0], color=BLUE, label="objective")
     objectives, gradients = objective_and_gradient(loss_of, dots, advantage, clip_epsilon)
@@ -62,6 +63,32 @@ def clip_panel(axes: Axes, loss_of: Loss, dots: Tensor, advantage: float, clip_e
         beside = (9, -11) if advantage > 0 else (9, 3) if gradient else (-26, -17)
         axes.annotate(f"{said}: {gradient + 0.0:.1f}", (ratio, objective), beside, textcoords="offset points")
     axes.set(xlabel="ratio", xlim=(0.1, 2.3))
+
+
+def value_loss_panel(axes: Axes, loss_of: Loss) -> None:
+    """The value loss of one token with the old value 1 and the return 2, clipped and not."""
+    values = torch.linspace(0.25, 3.25, 241).double()
+    old_value, target = torch.tensor(1.0).double(), torch.tensor(2.0).double()
+    for width, style, color, label in ((1e9, "--", ORANGE, "unclipped"), (0.2, "-", BLUE, "clip_epsilon 0.2")):
+        losses = [loss_of(value, old_value, target, width).item() for value in values]
+        axes.plot(values, losses, style, color=color, label=label)
+    axes.set(xlabel="new value (old value 1, return 2)", ylabel="value loss", ylim=(0, 1.4))
+    axes.legend(loc="upper right")
+
+
+OF_KL_COEF = {0.0: PINK, 0.01: ORANGE, 0.08: BLUE, 0.3: GREEN}
+"""The colors of the runs of the over-optimization playground that are drawn."""
+ESTIMATOR_COLORS = {"k1": BLUE, "k2": ORANGE, "k3": GREEN}
+ESTIMATOR_STYLES = {"k1": "-", "k2": ":", "k3": "--"}
+
+
+def deviation_panel(axes: Axes, deviations: Mapping[str, Sequence[float]]) -> None:
+    """The standard deviation of k1, k2 and k3 against the KL of the same policies, which is under "KL"."""
+    for name, color in ESTIMATOR_COLORS.items():
+        axes.plot(deviations["KL"], deviations[name], ESTIMATOR_STYLES[name], color=color, label=name)
+    axes.plot(deviations["KL"], deviations["KL"], color=RULE, lw=1, label="equal to the KL")
+    axes.set(xscale="log", yscale="log", xlabel="KL(policy || reference) (nats)")
+    axes.legend(loc="lower right", fontsize=8)
 
 
 def cache_panels(panels: Sequence[Axes], uncached: Sequence[int], cached: Sequence[int]) -> None:

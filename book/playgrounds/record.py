@@ -11,7 +11,7 @@ from contextlib import redirect_stderr
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 from ppo_by_hand.core.config import PPOConfig
@@ -23,11 +23,27 @@ from solutions.lesson12_capstone import Evaluation, evaluate_policy
 from tiny_models import checkpoints
 from tiny_models.language import sample_prompts
 from tiny_models.presets import find_preset
+from tiny_models.tokenizer import build_tokenizer
 
 from . import RECORDED
 
 KL_COEFS = (0.0, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 0.6)
 EVALUATED_AT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 21, 24, 28, 32, 36, 40)
+TOKENIZER = build_tokenizer()
+PROMPTS = sample_prompts(160, random.Random(1))
+"""That each evaluation answers."""
+TASKS = sample_prompts(40 * 64, random.Random(3))
+"""That the runs are trained on."""
+SETTINGS = {
+    "stop_token_ids": (TOKENIZER.eos_token_id,),
+    "pad_token_id": TOKENIZER.pad_token_id,
+    "max_new_tokens": find_preset("tiny").max_new_tokens,
+    "num_updates": EVALUATED_AT[-1],
+    "batch_size": 64,
+    "num_epochs": 2,
+    "learning_rate": 1.4e-3,
+    "max_update_kl": 0.02,  # an update ends early once the policy has moved this far
+}
 SHOWN = 3
 """So many responses of each evaluation are kept, to be read."""
 
@@ -36,40 +52,26 @@ def main() -> None:
     torch.set_num_threads(1)
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    tokenizer = AutoTokenizer.from_pretrained(checkpoints.SFT)
-    prompts = sample_prompts(160, random.Random(1))
     runs = []
     for kl_coef in KL_COEFS:
-        trace = _run(tokenizer, prompts, kl_coef)
+        trace = _run(kl_coef)
         runs.append({"kl_coef": kl_coef} | _numbers(trace))
         print(f"kl_coef {kl_coef}: gold {trace[-1].gold:.2f}, proxy {trace[-1].proxy:.2f}, KL {trace[-1].kl:.1f}")
-    recorded = {"updates": [0, *EVALUATED_AT], "prompts": prompts[:SHOWN], "runs": runs}
+    recorded = {"updates": [0, *EVALUATED_AT], "prompts": PROMPTS[:SHOWN], "runs": runs}
     RECORDED.write_text(json.dumps(recorded, separators=(",", ":")).replace('{"kl', '\n{"kl') + "\n", "utf-8")
 
 
-def _run(tokenizer: Any, prompts: list[str], kl_coef: float) -> list[Evaluation]:
+def _run(kl_coef: float) -> list[Evaluation]:
     """Evaluations of one run: of the SFT model, and after each update of EVALUATED_AT."""
-    preset = find_preset("tiny")
     policy: Any = AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
     reward = RewardModel.from_pretrained(checkpoints.REWARD_MODEL)
-    config = PPOConfig(
-        stop_token_ids=(tokenizer.eos_token_id,),
-        pad_token_id=tokenizer.pad_token_id,
-        max_new_tokens=preset.max_new_tokens,
-        num_updates=EVALUATED_AT[-1],
-        batch_size=64,
-        num_epochs=2,
-        learning_rate=1.4e-3,
-        max_update_kl=0.02,  # an update ends early once the policy has moved this far
-        kl_coef=kl_coef,
-    )
+    config = PPOConfig(kl_coef=kl_coef, **SETTINGS)
     score = make_scorer(reward)
 
     def evaluated(tuned: Any) -> Evaluation:
-        return evaluate_policy(tuned, policy, score, prompts, tokenizer, config)
+        return evaluate_policy(tuned, policy, score, PROMPTS, TOKENIZER, config)
 
     trace = [evaluated(policy)]
-    tasks = sample_prompts(config.num_updates * config.batch_size, random.Random(3))
 
     def on_update(trainer: Any) -> None:
         if trainer.updates_done in EVALUATED_AT:
@@ -81,7 +83,7 @@ def _run(tokenizer: Any, prompts: list[str], kl_coef: float) -> list[Evaluation]
 
     with redirect_stderr(io.StringIO()):  # without a penalty the trainer's own checks complain, rightly
         model = PolicyAndValue(copy.deepcopy(policy), critic_from_reward_model(reward))
-        PPOTrainer(model, reward, make_reference(policy), config, tokenizer, schedule=slowly).train(tasks, on_update)
+        PPOTrainer(model, reward, make_reference(policy), config, TOKENIZER, schedule=slowly).train(TASKS, on_update)
     return trace
 
 

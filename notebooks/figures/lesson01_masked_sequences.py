@@ -8,52 +8,13 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
-from torch.nn.functional import pad
-from transformers import PreTrainedModel
 
 from book.figures import BLUE, GREEN, ORANGE, SKY, YELLOW
-from solutions.lesson08_rollout import Generation, generate
-from tiny_models.builders import build_llama
 
 from . import suptitle
-from .models import EOS, PAD, TOKENIZER, sft_model
+from .models import EOS, TOKENIZER
 
-POLICY = sft_model()
-LLAMA = build_llama(len(TOKENIZER), eos_token_id=EOS, pad_token_id=PAD)  # random weights will do
 KINDS = {"padding": "#E5E5E5", "prompt": "#A9D6F5", "response": GREEN, "stop token": YELLOW}
-
-
-def write(prompts: list[str], chance: torch.Generator, temperature: float = 1.0) -> tuple[Tensor, Tensor, Generation]:
-    """Prompt ids and their mask, padded on the left, and a sampled response to each (lesson 8 builds the sampler)."""
-    encoded = TOKENIZER(prompts, padding=True, return_tensors="pt")
-    ids, mask = encoded.input_ids, encoded.attention_mask.bool()
-    return ids, mask, generate(POLICY, ids, mask, 20, [EOS], PAD, temperature=temperature, generator=chance)
-
-
-def widened(
-    prompt_ids: Tensor, prompt_mask: Tensor, written: Generation, left: int = 0, right: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Ids and attention mask of prompts with their responses, with more columns of padding on both sides."""
-    ids = pad(torch.cat([prompt_ids, written.responses], 1), (left, right), value=PAD)
-    return ids, pad(torch.cat([prompt_mask, written.mask], 1), (left, right), value=False)
-
-
-@torch.no_grad()
-def logits_of(ids: Tensor, mask: Tensor, positions: Tensor, model: PreTrainedModel = POLICY) -> Tensor:
-    return model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
-
-
-def score(
-    masked: ModuleType, model: PreTrainedModel, many: tuple[Tensor, Tensor, Generation], extra: int, counted: bool
-) -> Tensor:
-    """Log-probability of each response, with `extra` more columns of padding on the left of its prompt.
-
-    Positions are those of lesson 1's position_ids if `counted`, else the numbers of the columns.
-    """
-    ids, real = widened(*many, left=extra)
-    positions = masked.position_ids(real) if counted else torch.arange(ids.shape[1]).expand_as(ids)
-    found = masked.response_log_probs(logits_of(ids, real, positions, model), ids, many[0].shape[1] + extra)
-    return found.masked_fill(~many[2].mask, 0.0).sum(1)
 
 
 def _draw_row(axis: Axes, row: int, ids: Tensor, kinds: Sequence[str], start: int = 0) -> None:

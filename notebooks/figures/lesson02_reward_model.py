@@ -1,8 +1,5 @@
 """Notebook 2: the annotators' choices, two reward models, and what their scores are worth."""
 
-import copy
-import random
-from collections.abc import Sequence
 from types import ModuleType
 
 import torch
@@ -11,87 +8,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from book.figures import BLUE, ORANGE, SKY
-from solutions.lesson08_rollout import generate
-from tiny_models.gold import gold_score
-from tiny_models.language import parse_review, sample_prompts, sample_review, topic_nouns, topic_of
-from tiny_models.preferences import make_preferences, preference_probability
 
 from . import suptitle
-from .models import EOS, PAD, TOKENIZER, sft_model
-
-MAX_NEW_TOKENS = 20
-
-
-class Comparisons:
-    """Choices to train on, between sampled reviews; choices to test on, between two responses of the SFT model."""
-
-    def __init__(self, lesson: ModuleType) -> None:
-        self.lesson = lesson
-        self.policy = sft_model()
-        rng, draw = random.Random(0), torch.Generator().manual_seed(0)
-        reviews = [
-            (prompt, sample_review(prompt, rng), sample_review(prompt, rng)) for prompt in sample_prompts(1500, rng)
-        ]
-        self.train = make_preferences(reviews, rng)
-        self.prompts = sample_prompts(2000, rng)
-        self.responses, others = self._respond(draw), self._respond(draw)
-        self.test = make_preferences(zip(self.prompts, self.responses, others, strict=True), rng)
-        self.first_was_chosen = torch.rand(len(self.test), generator=draw) < 0.5
-        """Which response of a test pair was shown first: the chosen one, at random."""
-
-    def _respond(self, draw: torch.Generator) -> list[str]:
-        batch = TOKENIZER(self.prompts, padding=True, return_tensors="pt")
-        mask = batch.attention_mask.bool()
-        made = generate(self.policy, batch.input_ids, mask, MAX_NEW_TOKENS, [EOS], PAD, generator=draw)
-        return TOKENIZER.batch_decode(made.responses, skip_special_tokens=True)
-
-    def encode(self, prompts: Sequence[str], texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Token ids and mask of prompts with their responses, (B, L) each."""
-        rows = [f"{prompt} {text} {TOKENIZER.eos_token}" for prompt, text in zip(prompts, texts, strict=True)]
-        batch = TOKENIZER(rows, padding=True, return_tensors="pt")
-        return batch.input_ids, batch.attention_mask.bool()
-
-    @torch.no_grad()
-    def score(self, model: torch.nn.Module, prompts: Sequence[str], texts: Sequence[str]) -> Tensor:
-        return model(*self.encode(prompts, texts))
-
-    def reward_model(self, number: int, seed: int) -> torch.nn.Module:
-        """A reward model on the SFT model's backbone, trained for one epoch on the first `number` comparisons."""
-        asked, chosen, rejected = zip(*self.train[:number], strict=True)
-        ids, mask = self.encode(asked + asked, chosen + rejected)
-        (chosen_ids, rejected_ids), (chosen_mask, rejected_mask) = ids.chunk(2), mask.chunk(2)
-        torch.manual_seed(seed)
-        model = self.lesson.RewardModel(copy.deepcopy(self.policy.base_model))
-        pairs = self.lesson.PreferenceBatch(chosen_ids, chosen_mask, rejected_ids, rejected_mask)
-        config = self.lesson.RewardModelConfig(learning_rate=2e-3, batch_size=16, seed=seed)
-        self.lesson.train_reward_model(model, pairs, config)
-        return model
-
-    def difference(self, model: torch.nn.Module) -> Tensor:
-        """Score of the response shown first minus that of the other, for each test pair."""
-        prompts, chosen, rejected = zip(*self.test, strict=True)
-        gap = self.score(model, prompts, chosen) - self.score(model, prompts, rejected)
-        return torch.where(self.first_was_chosen, gap, -gap)
-
-    def calibrated(self, model: torch.nn.Module, number: int = 512) -> torch.nn.Module:
-        """A copy of the model, calibrated on the policy's first `number` responses."""
-        model, size = copy.deepcopy(model), 128
-        starts = range(0, number, size)
-        self.lesson.calibrate(
-            model, [self.encode(self.prompts[i : i + size], self.responses[i : i + size]) for i in starts]
-        )
-        return model
-
-
-def choices_by_difference(gap: Tensor, first_was_chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean difference, fraction in which the first was chosen, and its standard error, in bins of the difference."""
-    edges = torch.tensor([-20, -6, -4, -2, -0.7, 0.7, 2, 4, 6, 20])
-    bins = [(gap > low) & (gap <= high) for low, high in zip(edges[:-1], edges[1:], strict=True)]
-    chosen = first_was_chosen.float()
-    centers = torch.stack([gap[inside].mean() for inside in bins])
-    fractions = torch.stack([chosen[inside].mean() for inside in bins])
-    errors = torch.stack([(chosen[inside].var() / inside.sum()).sqrt() for inside in bins])
-    return centers, fractions, errors
 
 
 def choices(lesson: ModuleType, centers: Tensor, fractions: Tensor, errors: Tensor) -> tuple[Figure, str]:
@@ -129,24 +47,6 @@ def histograms(before: dict[str, Tensor], after: dict[str, Tensor]) -> tuple[Fig
     )
 
 
-def reliability(gap: Tensor, first_was_chosen: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
-    """Stated and observed probability of each tenth, two standard errors, and the mean absolute difference."""
-    chosen = first_was_chosen[-len(gap) :].float()
-    tenth = (gap.sigmoid() * 10).long().clamp(0, 9)
-    stated = torch.stack([gap.sigmoid()[tenth == k].mean() for k in range(10)])
-    observed = torch.stack([chosen[tenth == k].mean() for k in range(10)])
-    weights = torch.stack([(tenth == k).float().mean() for k in range(10)])
-    errors = 2 * torch.sqrt(observed * (1 - observed) / (weights * len(gap)))
-    return stated, observed, errors, float((weights * (stated - observed).abs()).sum())
-
-
-def best_factor(lesson: ModuleType, toward_chosen: Tensor) -> float:
-    """The factor on the scores with the lowest loss on these pairs."""
-    factors = torch.linspace(0.5, 5, 46)
-    losses = [lesson.pairwise_loss(factor * toward_chosen, torch.zeros_like(toward_chosen)) for factor in factors]
-    return float(factors[torch.stack(losses).argmin()])
-
-
 def reliabilities(found: dict[str, tuple[Tensor, Tensor, Tensor, float]]) -> tuple[Figure, str]:
     """Two diagrams of two lines each; in both, blue is the better one."""
     figure, axes = pyplot.subplots(1, 2, sharey=True)
@@ -167,41 +67,6 @@ def reliabilities(found: dict[str, tuple[Tensor, Tensor, Tensor, float]]) -> tup
         "shipped model: it deviates like that, and is close to the diagonal when its scores are multiplied by a "
         "fitted factor."
     )
-
-
-GROUPS = ("only\nsentiment", "both", "only\nrelevance", "one is not\ngrammatical")
-
-
-def accuracy_by_kind(pairs: Comparisons, toward_chosen: Tensor) -> tuple[dict[str, float], dict[str, int], float]:
-    """Accuracy and number of the test pairs by what differs in them, and the ceiling of the accuracy."""
-    kinds = [_kind(*one) for one in pairs.test]
-    chances = torch.tensor([preference_probability(*one) for one in pairs.test])
-    inside = {"all": torch.ones(len(kinds), dtype=torch.bool)}
-    inside |= {name: torch.tensor([one == name for one in kinds]) for name in GROUPS}
-    zero = torch.zeros_like(toward_chosen)
-    rate = {
-        name: float(pairs.lesson.preference_accuracy(toward_chosen[rows], zero[rows])) for name, rows in inside.items()
-    }
-    return (
-        rate,
-        {name: int(rows.sum()) for name, rows in inside.items()},
-        float(torch.maximum(chances, 1 - chances).mean()),
-    )
-
-
-def _kind(prompt: str, one: str, other: str) -> str:
-    """What differs between two responses."""
-    parts = []
-    for text in (one, other):
-        clauses = parse_review(text)
-        if clauses is None:
-            return GROUPS[3]
-        relevance = sum(clause.noun in topic_nouns(topic_of(prompt)) for clause in clauses) / len(clauses)
-        parts.append((relevance, gold_score(prompt, text) - relevance))
-    (relevance, sentiment), (other_relevance, other_sentiment) = parts
-    if relevance == other_relevance:
-        return GROUPS[0]
-    return GROUPS[2] if sentiment == other_sentiment else GROUPS[1]
 
 
 def accuracies(rate: dict[str, float], count: dict[str, int], ceiling: float) -> tuple[Figure, str]:

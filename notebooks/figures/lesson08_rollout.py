@@ -1,43 +1,22 @@
 """Notebook 8: one response and its numbers, the cache, truncated sampling, ragged batches, the EOS token."""
 
-import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from matplotlib import pyplot
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import Tensor
 
 from book.figures import BLUE, GREEN, ORANGE, SKY
 from book.figures.shared import cache_panels
 from tiny_models import checkpoints
-from tiny_models.language import all_prompts
 
 from . import suptitle
-from .models import EOS, PAD, TOKENIZER, evaluated
+from .models import TOKENIZER
 
-NEVER = len(TOKENIZER)
-"""An id that no token has: with it as the stop token no response stops."""
 LARGE = 0.1
 """Advantages further from 0 than this are printed in bold."""
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def prompts() -> tuple[Tensor, Tensor]:
-    encoded = TOKENIZER(all_prompts(), padding=True, return_tensors="pt")
-    return encoded.input_ids, encoded.attention_mask.bool()
-
-
-def of_the_map(lessons: SimpleNamespace, *models_and_settings: Any) -> Any:
-    """The experience of the response of the map."""
-    return evaluated(lessons, *models_and_settings)
 
 
 class Response:
@@ -86,30 +65,6 @@ def one_response(response: Response) -> tuple[Figure, str]:
         "probability, log-probability, KL, value, reward, advantage. The rewards are close to 0 except at the last "
         "token, where the score is. All advantages but the last are in bold: up to superb positive, then negative."
     )
-
-
-@contextmanager
-def counted_positions(model: nn.Module) -> Iterator[list[int]]:
-    """How many token positions of each row the first layer processes, for each forward pass."""
-    counts: list[int] = []
-    hook = model.transformer.h[0].register_forward_pre_hook(lambda layer, inputs: counts.append(inputs[0].shape[1]))
-    yield counts
-    hook.remove()
-
-
-def generate_without_cache(
-    lessons: SimpleNamespace, model: nn.Module, ids: Tensor, visible: Tensor, count: int
-) -> Tensor:
-    """The responses of `generate` with the same random numbers, from forward passes over the whole text."""
-    start, generator = ids.shape[1], seeded()
-    with torch.no_grad():
-        for _ in range(count):
-            positions = lessons.masked.position_ids(visible)
-            output = model(input_ids=ids, attention_mask=visible, position_ids=positions, use_cache=False)
-            token = lessons.rollout.sample_token(output.logits[:, -1], generator=generator)
-            ids = torch.cat([ids, token.unsqueeze(1)], 1)
-            visible = torch.cat([visible, torch.ones(len(ids), 1, dtype=torch.bool)], 1)
-    return ids[:, start:]
 
 
 def cache(cached: list[int], uncached: list[int]) -> tuple[Figure, str]:
@@ -185,26 +140,6 @@ def stopping(with_eos: Any, without: Any, scores_with: Tensor, scores_without: T
         "ends; without it, it stays at 192 for all 30 steps. Right, the two scores of each prompt: a wide cloud around "
         "the diagonal."
     )
-
-
-def flatter(model: nn.Module, factor: float) -> nn.Module:
-    """A copy with all logits multiplied by `factor`."""
-    scaled = copy.deepcopy(model)
-    scaled.transformer.ln_f.weight *= factor
-    scaled.transformer.ln_f.bias *= factor
-    return scaled
-
-
-def sampled(
-    lessons: SimpleNamespace, policy: nn.Module, reference: nn.Module, top_k: int
-) -> tuple[Any, Tensor, Tensor]:
-    """480 responses of the policy, and all log-probabilities of policy and reference at each of their tokens."""
-    ids, mask = (part.repeat(10, 1) for part in prompts())
-    written = lessons.rollout.generate(policy, ids, mask, 20, (EOS,), PAD, top_k=top_k, generator=seeded(1))
-    text, visible = torch.cat([ids, written.responses], 1), torch.cat([mask, written.mask], 1)
-    with torch.no_grad():
-        both = [lessons.actor_critic.response_logits(one, text, visible, ids.shape[1]) for one in (policy, reference)]
-    return written, both[0].log_softmax(-1), both[1].log_softmax(-1)
 
 
 def truncated_kl(estimates: dict[int, float], exact: dict[int, float]) -> tuple[Figure, str]:

@@ -1,9 +1,9 @@
 """Notebook 9: what the metrics of one short training say when one detail of it is wrong."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from experiments.lesson09_ppo_trainer import LATE, Run
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -14,6 +14,8 @@ from book.figures import BLUE, ORANGE, SKY
 from . import suptitle
 
 GRAY = "0.75"
+Run = Any
+"""As the notebook defines it: `of(name)` are the numbers of a metric, `late(name)` is the mean of the last ones."""
 
 
 def steps_of_updates(moved: Tensor) -> tuple[Figure, str]:
@@ -49,7 +51,7 @@ def score_courses(baselines: list[Run], faulty: dict[str, Run], harmed: list[str
     figure.supxlabel("update", fontsize=10)
     figure.supylabel("score (standard deviations)", fontsize=10)
     usually = f"{min(usual):.2f} to {max(usual):.2f}"
-    suptitle(figure, f"Nine faulty runs. Late: mean score of the last {LATE} updates (baselines: {usually})")
+    suptitle(figure, f"Nine faulty runs. Late: mean score of the last three updates (baselines: {usually})")
     return figure, (
         f"Nine panels, one per fault: the score over {len(baselines[0].history)} updates, with the three baseline runs "
         f"in gray. Orange and dashed, far below them at the end: {' and '.join(harmed)}. The others, in blue, stay "
@@ -58,23 +60,27 @@ def score_courses(baselines: list[Run], faulty: dict[str, Run], harmed: list[str
 
 
 Metrics = dict[str, tuple[str, float]]
-"""Name -> which of its numbers is taken, as `Run.number` reads it, and the tolerance."""
+"""Name -> which of its numbers is taken, and the tolerance."""
 
 
 def metrics_table(
-    baselines: list[Run], faulty: dict[str, Run], metrics: Metrics, outside: Callable[[Run, str], float]
+    baselines: list[Run],
+    faulty: dict[str, Run],
+    metrics: Metrics,
+    number_of: Callable[[Run, str], float],
+    outside: Callable[[Run, str], float],
 ) -> tuple[Figure, str]:
     figure, axes = pyplot.subplots(figsize=(8, 4.4))
     excess = torch.tensor([[outside(run, name) for name in metrics] for run in faulty.values()])
     axes.imshow((excess > 1).float(), cmap="Oranges", vmin=0, vmax=2, aspect="auto")
     for row, run in enumerate(faulty.values()):
-        for column, (name, (when, _)) in enumerate(metrics.items()):
+        for column, name in enumerate(metrics):
             weight = "bold" if excess[row, column] > 1 else "normal"
-            number = _rounded(run.number(name, when))
+            number = _rounded(number_of(run, name))
             axes.text(column, row, number, ha="center", va="center", fontsize=9, fontweight=weight)
     labels = []
     for name, (when, _) in metrics.items():
-        usual = sorted(_rounded(run.number(name, when)) for run in baselines)
+        usual = sorted(_rounded(number_of(run, name)) for run in baselines)
         between = usual[0] if usual[0] == usual[-1] else f"{usual[0]} to {usual[-1]}"
         labels.append(f"{name.replace('_', chr(10), 1)}\n({when})\n{between}")
     axes.set_xticks(range(len(metrics)), labels, fontsize=8)

@@ -1,7 +1,6 @@
 """Notebook 11: errors of weights, processes at work, first ratios in bf16, memory."""
 
 import torch
-from experiments.lesson11_scaling import RANGES, token_positions
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, PercentFormatter
@@ -12,11 +11,11 @@ from book.figures import BLUE, ORANGE, PINK
 from . import suptitle
 
 
-def weighted_gradients(curves: dict[str, list[float]]) -> tuple[Figure, str]:
+def weighted_gradients(ranges: list[int], curves: dict[str, list[float]]) -> tuple[Figure, str]:
     figure, axes = pyplot.subplots()
     for (name, values), style, color in zip(curves.items(), ("^:", "s--", "o-"), (PINK, ORANGE, BLUE), strict=True):
-        axes.plot(RANGES, values, style, color=color, label=name)
-    axes.set(xlabel="lengths: 20 tokens, plus or minus", ylabel="relative error of the gradient", xticks=RANGES)
+        axes.plot(ranges, values, style, color=color, label=name)
+    axes.set(xlabel="lengths: 20 tokens, plus or minus", ylabel="relative error of the gradient", xticks=ranges)
     axes.set_yscale("symlog", linthresh=0.01)
     axes.set_yticks([0, 0.01, 0.1, 1], ["0", "1 %", "10 %", "100 %"])
     axes.yaxis.set_minor_locator(NullLocator())
@@ -30,15 +29,17 @@ def weighted_gradients(curves: dict[str, list[float]]) -> tuple[Figure, str]:
     )
 
 
-def processes_at_work(lengths: Tensor, plans: dict[str, list[list[Tensor]]]) -> tuple[Figure, str]:
+def processes_at_work(
+    lengths: Tensor, plans: dict[str, list[list[Tensor]]], busy: dict[str, list[int]]
+) -> tuple[Figure, str]:
     figure, grid = pyplot.subplots(1, 3, sharey=True)
     for axes, (name, plan) in zip(grid, plans.items(), strict=True):
-        busy = token_positions(lengths, plan)
+        positions = busy[name]
         real = [sum(int(lengths[rows].sum()) for rows in own) for own in plan]
-        axes.bar(range(8), [max(busy)] * 8, color="0.93", label="waiting")
-        axes.bar(range(8), busy, color=ORANGE, label="padding")
+        axes.bar(range(8), [max(positions)] * 8, color="0.93", label="waiting")
+        axes.bar(range(8), positions, color=ORANGE, label="padding")
         axes.bar(range(8), real, color=BLUE, label="real tokens")
-        axes.set_title(f"{name}\n{sum(real) / (8 * max(busy)):.0%} real tokens", fontsize=10)
+        axes.set_title(f"{name}\n{sum(real) / (8 * max(positions)):.0%} real tokens", fontsize=10)
         axes.set(xlabel="process", xticks=range(8))
     grid[0].set_ylabel("token positions")
     grid[2].legend(loc="upper right")
