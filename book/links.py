@@ -10,8 +10,8 @@ from sphinx.util import logging
 from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
 
-from .generated.mistakes import repository
-from .generated.texts import REFERENCE, slugify, table_rows
+from .stage import repository
+from .texts import REFERENCE, slugify, table_rows
 
 logger = logging.getLogger(__name__)
 GLOSSARY = "tutorial/glossary"

@@ -1,18 +1,138 @@
 """Write the pages that are made from texts, docstrings and code into book/made: python -m book.stage."""
 
+import ast
+import re
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from .generated import exercises, messages, mistakes, reference
+from testcases.harness.catalog.lessons import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
+
+from .texts import REFERENCE, TOP, lesson_texts, moved, sections, title_of, with_parts
 
 MADE = Path(__file__).with_name("made")
+TITLE = "What people get wrong"
+ELSEWHERE = "The rest of this list is in [more.md](more.md#what-people-get-wrong-the-rest)."
+PROJECTS = Path(__file__).with_name("projects.toml")
+MISTAKES = f"""# {TITLE}
+
+Here are the mistakes of all lessons on one page, so that you can search it for the symptom that you have. A name with a
+number is an issue or a pull request of a real project in which somebody found this mistake. The [last
+section](#by-project) lists all of them by project.
+"""
+
+
+def mistakes() -> dict[str, str]:
+    """What people get wrong, from all texts, on one page; and every project's issue that a text refers to."""
+    parts, mentioned = [MISTAKES], {}
+    for lesson in lesson_texts():
+        folder = lesson.parent.relative_to(ROOT).as_posix()
+        for path in filter(Path.is_file, (lesson, lesson.with_name("more.md"))):
+            found = sections(path.read_text("utf-8"))
+            for section in found:
+                link = f"{TOP}{folder}/{path.name}#{section.anchor}"
+                where = f"[lesson {int(lesson.parent.name[6:8])}]({link})"
+                for name, number in REFERENCE.findall("\n".join([section.title, *section.lines])):
+                    mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
+                if section.title == TITLE:
+                    parts.append(f"## [{title_of(path)}]({link})\n")
+                if section.title.startswith(TITLE):
+                    parts.append(moved(with_parts(section, found), folder).replace(ELSEWHERE, ""))
+    return {"mistakes.md": "\n".join([*parts, _by_project(mentioned)])}
+
+
+def _by_project(mentioned: dict[str, dict[tuple[str, int], str]]) -> str:
+    lines = ["## By project", "", "| project | issue or pull request, and where it is explained |", "|---|---|"]
+    for project, references in sorted(mentioned.items()):
+        ordered = sorted(references.items(), key=lambda item: item[0][1])
+        cells = ", ".join(f"{name}#{number} ({where})" for (name, number), where in ordered)
+        lines.append(f"| {project} | {cells} |")
+    return "\n".join([*lines, ""])
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {name.lower(): full for name, full in tomllib.loads(PROJECTS.read_text("utf-8")).items()}
+
+
+def repository(name: str) -> str | None:
+    """Owner and name of the project that a text calls so; None where nobody has written it down."""
+    known = _names().get(name.lower())
+    return known or (name if re.fullmatch(r"[\w.-]+/[\w.-]+", name) else None)
+
+
+REFERENCE_PAGE = """# Reference
+
+Shapes, errors, sources and the solution of every function. A student's own file has the same names:
+`from tutorial.lesson04_gae import compute_gae`.
+"""
+SECTIONS = re.compile(r"^(?=(?:Args|Returns|Raises|Yields|Source|Attributes):)", re.MULTILINE)
+LITERAL = re.compile(r"^\s|\S {2,}\S|^.{1,30} (=|<-) |^>>>", re.MULTILINE)
+"""Tables, equations and examples of a docstring."""
+MARKDOWN = re.compile(r"(?<!\w)\*(?!\w)|(?<=\w)\*(?=\w)|[\\_<>\[\]$#|~]")
+"""What Markdown would read as its own; *emphasis* is meant as such."""
+
+
+def reference() -> dict[str, str]:
+    """One page for each lesson: signatures, docstrings as they stand, and the code, folded."""
+    made = {f"reference_{lesson}.md": _page(lesson) for lesson in lesson_names()}
+    return made | {"reference.md": "\n".join([REFERENCE_PAGE, "```{toctree}", *made, "```", ""])}
+
+
+def _page(lesson: str) -> str:
+    text = TUTORIAL / lesson / "README.md"
+    title, names = title_of(text) if text.is_file() else lesson, read_lesson(lesson).names
+    parts = [f"# Reference: {title[0].lower()}{title[1:]}", f"`from tutorial.{lesson} import ...`"]
+    for path in [SOLUTIONS / lesson / f"{stem}.py" for stem in dict.fromkeys(names.values()) if "." not in stem]:
+        source = path.read_text("utf-8")
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names:
+                parts += _entry(node, source.splitlines(), path)
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(node: ast.FunctionDef | ast.ClassDef, lines: list[str], path: Path) -> Iterator[str]:
+    """Heading, signature, docstring, those of the methods, and the code."""
+    yield f"## {node.name}"
+    yield from _described(node, lines)
+    for method in node.body if isinstance(node, ast.ClassDef) else ():
+        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_") and ast.get_docstring(method):
+            yield f"### {node.name}.{method.name}"
+            yield from _described(method, lines)
+    yield f"<details><summary>The solution: {path.relative_to(ROOT).as_posix()}, line {node.lineno}</summary>"
+    yield _code([line for line in lines[node.lineno - 1 : node.end_lineno] if line.strip() not in (REGION, END)])
+    yield "</details>"
+
+
+def _described(node: ast.FunctionDef | ast.ClassDef, lines: list[str]) -> Iterator[str]:
+    """What stands above the docstring, the docstring, and the fields of a class with what is said about them."""
+    yield _code(lines[node.lineno - 1 : node.body[0].lineno - 1])
+    parts = SECTIONS.split(ast.get_docstring(node) or "", maxsplit=1)
+    for block in re.split(r"\n\s*\n", parts[0].strip()):
+        yield f"```none\n{block}\n```" if LITERAL.search(block) else _prose(block)
+    if len(parts) > 1:
+        yield f"```text\n{parts[1]}\n```"
+    fields = [field for field in node.body[1:] if isinstance(field, ast.AnnAssign | ast.Expr)]
+    if isinstance(node, ast.ClassDef) and fields:
+        yield _code(lines[fields[0].lineno - 1 : fields[-1].end_lineno])
+
+
+def _prose(text: str) -> str:
+    parts = re.split(r"(`[^`]+`)", text)
+    return "".join(part if part.startswith("`") else MARKDOWN.sub(r"\\\g<0>", part) for part in parts)
+
+
+def _code(lines: list[str]) -> str:
+    return "```python\n" + textwrap.dedent("\n".join(lines)) + "\n```"
 
 
 def stage() -> None:
     """Bring them up to date. A page that says the same is left alone, so that Sphinx need not read it again."""
     MADE.mkdir(exist_ok=True)
-    made = {
-        name: text for module in (exercises, messages, mistakes, reference) for name, text in module.pages().items()
-    }
+    made = mistakes() | reference()
     for name, text in made.items():
         path = MADE / name
         if not path.is_file() or path.read_text("utf-8") != text:
