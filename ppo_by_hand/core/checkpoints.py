@@ -5,17 +5,15 @@ from __future__ import annotations
 import pickle
 import random
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy
 import torch
 from torch import Tensor, nn
 
 CHECKPOINT_FILE = "trainer.pt"
-VERSION = 1
-"""Of the format of a checkpoint; one of another version is refused."""
 MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
 
@@ -25,14 +23,14 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
 
     Args:
         directory: as given to `save_checkpoint`.
-        expected: what the loading trainer would save itself; parts, version and settings are compared with it.
+        expected: what the loading trainer would save itself; its parts, settings and models are compared with it.
 
     Returns:
         The state that was saved, on the CPU.
 
     Raises:
         FileNotFoundError: there is no checkpoint in the directory.
-        ValueError: it was cut off or damaged, a part is missing, or it is of another version, other settings or models.
+        ValueError: it was cut off or damaged, a part is missing, or it is of other settings or models.
     """
     file = Path(directory) / CHECKPOINT_FILE
     if not file.is_file():
@@ -45,11 +43,6 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         state: dict[str, Any] = dict(torch.load(file, map_location="cpu", weights_only=True))
     except (pickle.UnpicklingError, RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"expected a checkpoint written by save_checkpoint, got {file} of something else") from error
-    if state.get("version") != VERSION:
-        raise ValueError(
-            f"expected a checkpoint of version {VERSION}, got version {state.get('version')} in {file}; "
-            "resume it with the code that wrote it"
-        )
     parts, own_parts = state.get("parts"), expected.get("parts")
     if parts != own_parts:
         raise ValueError(
@@ -58,7 +51,10 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         )
     missing = sorted(expected.keys() - state.keys())
     if missing:
-        raise ValueError(f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}")
+        raise ValueError(
+            f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}; resume it with the code "
+            "that wrote it"
+        )
     saved, own = state["config"], expected["config"]
     other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
     if other:
@@ -125,45 +121,24 @@ def is_whole(file: Path) -> bool:
         return False
 
 
-class Generator(Protocol):
-    """What `torch.Generator` and the global generators below have in common."""
+class Generator(NamedTuple):
+    """Reads and sets the state of a random generator, as `torch.Generator` does; plain data, for `torch.load`."""
 
-    def get_state(self) -> Any: ...
-
-    def set_state(self, state: Any) -> Any: ...
+    get_state: Callable[[], Any]
+    set_state: Callable[[Any], Any]
 
 
 def global_generators() -> dict[str, Generator]:
     """Return the global random generators of the process: a reward function may draw from any of them."""
     gpus = torch.cuda.default_generators if torch.cuda.is_available() else ()
-    return {
-        "torch": torch.default_generator,
-        **{f"gpu {number}": generator for number, generator in enumerate(gpus)},
-        "python": _PythonRandom(),
-        "numpy": _NumpyRandom(),
+    of_torch = {"torch": torch.default_generator, **{f"gpu {number}": one for number, one in enumerate(gpus)}}
+    return {name: Generator(one.get_state, one.set_state) for name, one in of_torch.items()} | {
+        "python": Generator(random.getstate, random.setstate),
+        "numpy": Generator(_numpy_state, numpy.random.set_state),
     }
 
 
-class _PythonRandom:
-    """Its state holds 625 integers, which `torch.load` reads ten times as fast from a tensor."""
-
-    def get_state(self) -> Any:
-        version, words, spare = random.getstate()
-        return version, torch.tensor(words), spare
-
-    def set_state(self, state: Any) -> None:
-        version, words, spare = state
-        random.setstate((version, tuple(torch.as_tensor(words).tolist()), spare))
-
-
-class _NumpyRandom:
-    """Its state holds an array, which `torch.load(weights_only=True)` takes as a tensor."""
-
-    def get_state(self) -> Any:
-        state: Any = numpy.random.get_state()
-        name, words, *rest = state
-        return (name, torch.from_numpy(words.astype(numpy.int64)), *rest)
-
-    def set_state(self, state: Any) -> None:
-        name, words, *rest = state
-        numpy.random.set_state((name, numpy.asarray(words), *rest))
+def _numpy_state() -> tuple[Any, ...]:
+    state: Any = numpy.random.get_state()
+    name, words, *rest = state
+    return (name, words.tolist(), *rest)

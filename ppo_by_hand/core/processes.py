@@ -143,16 +143,12 @@ def check_configuration(accelerator: Accelerator, is_alone: bool = False) -> Non
             f"expected Accelerate to join the {started} processes that were started, got one that trains by itself; on "
             "a CPU set ACCELERATE_USE_CPU=true, because accelerate launch --cpu would start one process"
         )
-    if os.environ.get("ACCELERATE_USE_DEEPSPEED", "").lower() == "true" and found != DistributedType.DEEPSPEED:
-        raise ValueError(
-            f"expected DeepSpeed, which the configuration asks for, got {found.value}: Accelerate leaves it out on a "
-            "CPU, and would train whole models; use ddp.yaml"
-        )
-    if os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true" and found != DistributedType.FSDP:
-        raise ValueError(
-            f"expected FSDP, which the configuration asks for, got {found.value}: Accelerate has no FSDP for this "
-            "device or this number of processes, and would train whole models; use ddp.yaml"
-        )
+    for engine in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+        if os.environ.get(f"ACCELERATE_USE_{engine.value}", "").lower() == "true" and found != engine:
+            raise ValueError(
+                f"expected {engine.value}, which the configuration asks for, got {found.value}: Accelerate leaves it "
+                "out on this device or with this number of processes, and would train whole models; use ddp.yaml"
+            )
     if found == DistributedType.FSDP and accelerator.state.fsdp_plugin.fsdp_version != 2:
         raise ValueError(
             "expected FSDP of version 2, whose weights can be gathered for a rollout, got version 1; set "

@@ -6,7 +6,7 @@ import inspect
 import math
 import operator
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +62,18 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
 def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
     if isinstance(prompt, Encoded):
         return prompt
-    is_row = isinstance(prompt, Mapping)
-    has_ids = is_row and "input_ids" in prompt and "prompt" not in prompt
-    if (isinstance(prompt, str) or (is_row and not has_ids)) and not callable(tokenizer):
+    try:
+        if isinstance(prompt, Mapping) and "input_ids" in prompt and "prompt" not in prompt:
+            columns = {name: value for name, value in prompt.items() if name not in ("input_ids", "attention_mask")}
+            return Encoded(_tokens(_visible_ids(prompt, number)), None, columns)
+        if not isinstance(prompt, str | Mapping):
+            return _tokens(prompt)
+    except TypeError as error:
+        raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}; {MESSAGES}") from error
+    if not callable(tokenizer):
         raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
     if isinstance(prompt, str):
         return list(tokenizer(prompt)["input_ids"])
-    try:
-        if has_ids:
-            columns = {name: value for name, value in prompt.items() if name not in ("input_ids", "attention_mask")}
-            return Encoded(_tokens(_visible_ids(prompt, number)), None, columns)
-        if not is_row:
-            return _tokens([prompt] if isinstance(prompt, bytes) else prompt)
-    except TypeError as error:
-        is_talk = isinstance(prompt, list) and any(isinstance(one, Mapping) for one in prompt)
-        fix = f"; {MESSAGES}" if is_talk else ""
-        raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}{fix}") from error
     check_row(prompt, f"prompt {number}")
     columns = {name: value for name, value in prompt.items() if name != "prompt"}
     return Encoded(_encoded_text(prompt["prompt"], tokenizer), prompt["prompt"], columns)
@@ -98,24 +94,17 @@ def _visible_ids(row: Mapping[str, Any], number: int) -> list[Any]:
     """The `input_ids` of a row without its padding, which are those with 0 in its `attention_mask`, if it has one.
 
     Raises:
-        TypeError: `input_ids` are no list.
-        ValueError: the mask does not belong to them, or hides tokens between others.
+        TypeError: one of them is no list.
+        ValueError: the mask does not belong to the ids.
     """
     ids = _listed(row["input_ids"])
-    if "attention_mask" not in row:
-        return ids
-    given = row["attention_mask"]
-    mask = _listed(given) if hasattr(given, "__iter__") else []
-    if len(mask) != len(ids) or any(seen not in (0, 1) for seen in mask):
-        raise ValueError(
-            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, got "
-            f"{str(given)[:80]} in prompt {number}"
-        )
+    mask = _listed(row.get("attention_mask", [1] * len(ids)))
     seen = [place for place, is_seen in enumerate(mask) if is_seen]
-    if seen and seen[-1] - seen[0] >= len(seen):
+    has_gap = bool(seen) and seen[-1] - seen[0] >= len(seen)
+    if len(mask) != len(ids) or any(one not in (0, 1) for one in mask) or has_gap:
         raise ValueError(
-            "expected attention_mask to hide padding before or after the prompt, got 0 between its tokens in prompt "
-            f"{number}: {str(mask)[:80]}; leave tokens that the policy should not read out of input_ids"
+            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, and no 0 between ones, "
+            f"got {str(mask)[:80]} in prompt {number}"
         )
     return [ids[place] for place in seen]
 
@@ -146,21 +135,12 @@ def check_row(row: Any, where: str) -> None:
 
 
 def _encoded_text(text: str, tokenizer: Any) -> list[int]:
-    """The token ids that the policy answers: those of a user's message where the tokenizer has a chat template.
-
-    Raises:
-        ValueError: the tokenizer or its template fails.
-    """
-    try:
-        if tokenizer.chat_template is None:
-            encoded = tokenizer(text)
-        else:
-            message = {"role": "user", "content": text}
-            encoded = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)
-    except Exception as error:  # a template may raise anything, and a tokenizer refuses half a surrogate pair
-        raise ValueError(
-            f"expected a prompt that the policy's tokenizer can encode, got {text[:60]!r} ({first_line(error)})"
-        ) from error
+    """The token ids that the policy answers: those of a user's message where the tokenizer has a chat template."""
+    if tokenizer.chat_template is None:
+        encoded = tokenizer(text)
+    else:
+        message = {"role": "user", "content": text}
+        encoded = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)
     ids: list[int] = encoded["input_ids"]
     return ids
 
@@ -250,10 +230,7 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> d
     Raises:
         ValueError: it needs one that a prompt doesn't have.
     """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[2:]
-    except (TypeError, ValueError):  # written in C
-        return {}
+    parameters = list(inspect.signature(function).parameters.values())[2:]
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     needed = [one.name for one in named if one.default is one.empty]
     rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]
@@ -263,7 +240,7 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> d
             text = (prompt.text if isinstance(prompt, Encoded) else None) or str(prompt)
             raise ValueError(
                 f"expected each prompt to have the column {missing[0]!r}, which the reward function "
-                f"{function.__name__} takes, got none in {text[:60]!r}"
+                f"{_name(function)} takes, got none in {text[:60]!r}"
             )
     there = {name for row in rows for name in row}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
@@ -295,10 +272,9 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
     if not callable(reward_model):
         raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
     if not takes(reward_model, 2):
-        name = getattr(reward_model, "__name__", repr(reward_model))
         raise ValueError(
             "expected a reward function of (prompts, responses), two lists of texts, got "
-            f"{name}{inspect.signature(reward_model)}"
+            f"{_name(reward_model)}{inspect.signature(reward_model)}"
         )
     if tokenizer is None or isinstance(tokenizer, str):
         fix = "pass tokenizer= to PPOTrainer" if tokenizer is None else "load it: AutoTokenizer.from_pretrained(name)"
@@ -344,7 +320,7 @@ def _right_padded(input_ids: Tensor, attention_mask: Tensor, pad_token_id: int |
 
 
 def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
-    name = getattr(function, "__name__", repr(function))
+    name = _name(function)
 
     def texts(input_ids: Tensor, attention_mask: Tensor) -> list[str]:
         rows = [row[real].tolist() for row, real in zip(input_ids, attention_mask, strict=True)]
@@ -362,8 +338,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         count = len(responses)  # the function may change the list
         try:
             answer = function(said, responses, **columns)
-            is_ordered = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping)
-            numbers = list(answer) if is_ordered else None
+            numbers = list(answer) if isinstance(answer, Iterable) else None
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"the reward function {name} raised {with_place(error)}") from error
         if numbers is None or len(numbers) != count:
@@ -376,21 +351,24 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
     return score
 
 
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
 def with_place(error: BaseException) -> str:
     """Return the same error with the line of the user's code that raised it."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{first_line(error)} ({Path(place.filename).name}:{place.lineno})"
 
 
-def _number(value: object, name: str, row: int) -> float:
+def _number(value: Any, name: str, row: int) -> float:
     """The score of one response as a float; a 0-dim tensor or a numpy number is one too, a text is not."""
-    rule = f"expected reward function {name} to return finite numbers, got"
-    if isinstance(value, str) or not hasattr(value, "__float__"):
-        raise ValueError(f"{rule} {type(value).__name__} for response {row}: {value!r}")
     try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # an array of several, 10 ** 400
-        raise ValueError(f"{rule} {type(value).__name__} for response {row}: {error}") from error
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # no number, an array of several, 10 ** 400
+        number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{rule} {number} for response {row}")
+        raise ValueError(
+            f"expected reward function {name} to return finite numbers, got {repr(value)[:80]} for response {row}"
+        )
     return number

@@ -22,7 +22,8 @@ def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> N
     Raises:
         ValueError: one is of another kind, knows fewer tokens than the policy writes, or leaves nothing to train.
     """
-    actor_and_critic = isinstance(model, nn.Module) and hasattr(model, "policy")
+    has_critic = hasattr(model, "value_model") or hasattr(model, "value_head")
+    actor_and_critic = isinstance(model, nn.Module) and hasattr(model, "policy") and has_critic
     for name, value, fits, what in (
         ("model", model, actor_and_critic, "actor and critic, PolicyAndValue(policy, ValueModel(backbone))"),
         ("ref_model", ref_model, isinstance(ref_model, nn.Module | None), "make_reference(policy), or None with LoRA"),
@@ -30,11 +31,6 @@ def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> N
     ):
         if not fits:
             raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")
-    if not any(hasattr(model, name) for name in ("value_model", "value_head")):
-        raise ValueError(
-            "expected PolicyAndValue(policy, ValueModel(backbone)) or SharedPolicyAndValue(policy), got "
-            f"{_brief(model)} without a critic, whose values GAE reads"
-        )
     for name, reader in (("policy", model.policy), ("reference", ref_model)):
         is_none = not isinstance(reader, nn.Module) and (reader is not None or name == "policy")
         if is_none or (hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None):
@@ -77,14 +73,9 @@ def _check_kind(policy: Any) -> None:
 
 
 def _check_reward_model(reward_model: Any, policy: Any) -> None:
-    """Refuse one that reads other tokens than the policy's, or cannot tell padding; a function reads none."""
+    """Refuse one that reads other tokens than the policy's; a function reads none."""
     if not isinstance(reward_model, nn.Module):
         return
-    if has_head(backbone := getattr(reward_model, "backbone", None)):
-        raise ValueError(
-            f"expected RewardModel of a backbone without a head, got that of a {type(backbone).__name__}; a classifier "
-            "is a reward model by itself"
-        )
     found, known = tokens_of(getattr(reward_model, "backbone", reward_model)), tokens_of(policy)
     if None not in (found, known) and found != known:
         raise ValueError(
@@ -92,17 +83,11 @@ def _check_reward_model(reward_model: Any, policy: Any) -> None:
             "words; text_reward(model, tokenizer) gives it the texts, or call resize_token_embeddings on it if the "
             "tokenizer is the same"
         )
-    config: Any = getattr(reward_model, "config", None)
-    if hasattr(reward_model, "score") and getattr(config, "pad_token_id", 0) is None:
-        raise ValueError(
-            f"expected a reward model that knows its padding token, got {_brief(reward_model)} with pad_token_id None, "
-            "which cannot find the last token of a padded row; set reward_model.config.pad_token_id"
-        )
 
 
 def _check_critic(critic: Any) -> None:
     backbone = getattr(critic, "backbone", critic)
-    if hasattr(critic, "get_input_embeddings") or has_head(backbone):
+    if hasattr(critic, "get_input_embeddings") or _has_head(backbone):
         is_classifier = isinstance(getattr(backbone, "score", None), nn.Linear)
         fix = "call ValueModel.from_classifier(model)" if is_classifier else "load one with AutoModel"
         raise ValueError(
@@ -111,7 +96,7 @@ def _check_critic(critic: Any) -> None:
         )
 
 
-def has_head(model: Any) -> bool:
+def _has_head(model: Any) -> bool:
     """Tell whether a Hugging Face model is more than a backbone; `peft` calls its own wrapper the base model."""
     inner = getattr(model, "get_base_model", lambda: model)()
     return getattr(inner, "base_model", inner) is not inner

@@ -55,12 +55,14 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
     """
     from transformers import AutoTokenizer
 
-    _check_available(variable, name)
     try:
         model, report = auto_class.from_pretrained(name, dtype=dtype, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
-        raise ValueError(f"{_not_loaded(variable, name)} ({first_line(error)})") from error
+        raise ValueError(
+            f"expected {variable} to be a folder saved by save_pretrained, a model that can be downloaded, or of a "
+            f"REWARD module:function, got {name} ({first_line(error)})"
+        ) from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")
@@ -99,27 +101,3 @@ def embedding_rows(model: PreTrainedModel) -> int:
 def context_length(model: Any) -> int | None:
     """Return the longest sequence that the model can read; None if it does not say."""
     return getattr(text_config(model), "max_position_embeddings", None)
-
-
-def _check_available(variable: str, name: str) -> None:
-    """Ask the hub once for a model that is neither a folder nor cached here: loading would retry for a minute."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
-
-    try:
-        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str):
-            HfApi().model_info(name, timeout=5)
-    except Exception as error:  # offline, unknown or malformed: each library layer has its own exceptions
-        raise ValueError(_not_loaded(variable, name)) from error
-
-
-def _not_loaded(variable: str, name: str) -> str:
-    or_function = " (or module:function)" if variable == "REWARD" else ""
-    fix = (
-        "save model and tokenizer into it with save_pretrained"
-        if Path(name).is_dir()
-        else "without a network, download it elsewhere and give the folder"
-    )
-    return (
-        f"expected {variable} to be a folder saved by save_pretrained or a model that can be downloaded{or_function}, "
-        f"got {name}; {fix}"
-    )

@@ -130,9 +130,6 @@ def _longest(model: PreTrainedModel, tokenizer: Any) -> int | None:
 
 def _import(name: str) -> RewardFunction:
     module, _, attribute = name.partition(":")
-    if module.endswith(".py"):
-        module = ".".join(Path(module).with_suffix("").parts)
-        raise ValueError(f"expected REWARD=module:function, got the file {name}; write {module}:{attribute}")
     try:
         function = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # the user's module may raise anything

@@ -13,7 +13,6 @@ import os
 import sys
 import warnings
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -44,7 +43,6 @@ DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_s
 """Where a large model wants other settings than `PPOConfig` has for tiny ones."""
 DEFAULTS_OF_REWARDS = {"clip_score": None}
 """A user's reward has a scale of its own."""
-DECIDED = {"pad_token_id": "the tokenizer", "seed": "--seed (SEED=)", "log_dir": "--out (OUT=)"}
 DTYPES = ("auto", "float32", "bfloat16")
 
 
@@ -92,7 +90,7 @@ def run_hub(options: argparse.Namespace) -> int:
     check_number("lora_rank", options.lora_rank, 0)
     check_configuration(Accelerator())
     is_first = Accelerator().is_main_process  # of the processes that `accelerate launch` has started
-    say = print if is_first else _say_nothing
+    say = print if is_first else lambda _: None
     settings = parse_settings(options.settings)
     rows = read_prompts(options.prompts)
     set_seed(options.seed)  # the critic's head starts from random weights, and a reward may draw from any source
@@ -126,18 +124,10 @@ def run_hub(options: argparse.Namespace) -> int:
 
 
 def parse_settings(text: str) -> dict[str, Any]:
-    """Turn "num_updates=200 kl_coef=0.1" into arguments of `PPOConfig`; what isn't JSON stays a text.
-
-    Raises:
-        ValueError: a setting follows from another option.
-    """
+    """Turn "num_updates=200 kl_coef=0.1" into arguments of `PPOConfig`; what isn't JSON stays a text."""
     chosen: dict[str, Any] = {}
     for pair in text.split():
         name, _, value = pair.partition("=")
-        if name in DECIDED:
-            raise ValueError(
-                f"expected SET without {name}, which follows from {DECIDED[name]}, got {pair!r}; leave it out"
-            )
         try:
             chosen[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -149,24 +139,19 @@ def make_config(settings: dict[str, Any], policy: Any, tokenizer: Any, options: 
     """Make the run's settings: defaults, then those of SET, then those that follow from something else.
 
     Raises:
-        ValueError: a name is no setting, or a value is out of range.
+        ValueError: a name is no setting or follows from something else, or a value is out of range.
     """
     decided = {"pad_token_id": tokenizer.pad_token_id, "seed": options.seed, "log_dir": str(options.out / "log")}
     stops = {"stop_token_ids": stop_token_ids(policy, tokenizer)}
-    if unknown := settings.keys() - {field.name for field in fields(PPOConfig)}:
-        name = min(unknown)
+    if unknown := settings.keys() - {field.name for field in fields(PPOConfig)} | settings.keys() & decided.keys():
         raise ValueError(
-            f"expected settings of PPOConfig, got {name!r}; the closest one is {closest_setting(name)}, and "
-            "help(PPOConfig) describes them all"
+            f"expected settings of PPOConfig, got {min(unknown)!r} in SET; help(PPOConfig) describes them all, and "
+            f"{', '.join(decided)} follow from the tokenizer, --seed and --out"
         )
     try:
         return PPOConfig(**DEFAULTS | DEFAULTS_OF_REWARDS | stops | settings | decided)
     except ValueError as error:
         raise ValueError(f"{error} (in SET, with values as in JSON: true, null, 0.5, [1,2])") from error
-
-
-def closest_setting(name: str) -> str:
-    return get_close_matches(name, [field.name for field in fields(PPOConfig)], n=1, cutoff=0.0)[0]
 
 
 def make_models(
@@ -252,10 +237,6 @@ def _as_it_came(policy: Any, name: str) -> PreTrainedModel:
 
     whole = policy.merge_and_unload() if hasattr(policy, "peft_config") else policy
     return cast("PreTrainedModel", whole.to(getattr(AutoConfig.from_pretrained(name), "dtype", None) or torch.float32))
-
-
-def _say_nothing(text: str) -> None:
-    """What all processes but the first say."""
 
 
 if __name__ == "__main__":

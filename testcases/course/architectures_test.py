@@ -114,11 +114,6 @@ def test_a_reward_model_of_another_vocabulary_is_refused_or_gets_the_texts(words
     assert f"got one of {words}" in refusal(reward_model=RewardModel(classifier(words).base_model))
 
 
-def test_a_reward_model_that_cannot_tell_padding_is_refused():
-    said = refusal(reward_model=classifier(12))
-    assert "with pad_token_id None" in said and "set reward_model.config.pad_token_id" in said
-
-
 class FewTokens(torch.nn.Module):
     """A reward of somebody's own, without a `config` that says how many tokens it knows."""
 

@@ -18,7 +18,6 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOConfig, PPOTrainer
 from testcases.course.memory_test import PROMPTS, small_policy
 from testcases.course.scaling_run import Numbers
-from testcases.harness.suite.asserts import named
 
 UPDATES = 5
 
@@ -126,19 +125,12 @@ def test_a_damaged_checkpoint_is_an_error_and_not_a_new_run(how, copied):
         CheckpointFolder(copied).load(trainer())
 
 
-@named(
-    "change, sentence",
-    {
-        "another-version": ({"version": 0}, "expected a checkpoint of version 1, got version 0"),
-        "missing-parts": ({"optimizer": None, "history": None}, "got none of history, optimizer in"),
-    },
-)
-def test_a_checkpoint_of_another_kind_is_one_sentence(change, sentence, copied):
+def test_a_checkpoint_without_a_part_is_one_sentence(copied):
     file = copied / CHECKPOINT_FILE
     state = torch.load(file, weights_only=True)
-    state = {name: value for name, value in (state | dict(change)).items() if value is not None}
+    del state["optimizer"], state["history"]
     torch.save(state, file)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match="got none of history, optimizer in"):
         trainer().load_checkpoint(file.parent)
 
 

@@ -187,7 +187,7 @@ def test_deepspeed_that_accelerate_leaves_out_is_refused(monkeypatch: pytest.Mon
     """As with ACCELERATE_USE_CPU=true: it would have trained whole models in each process, without a word."""
     found = {"distributed_type": DistributedType.MULTI_CPU, "gradient_accumulation_steps": 1, "num_processes": 2}
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
-    with pytest.raises(ValueError, match="expected DeepSpeed, which the configuration asks for, got MULTI_CPU"):
+    with pytest.raises(ValueError, match="expected DEEPSPEED, which the configuration asks for, got MULTI_CPU"):
         check_configuration(SimpleNamespace(**found))
 
 

@@ -30,14 +30,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ppo_by_hand.core.checkpoints import (
-    CHECKPOINT_FILE,
-    VERSION,
-    Generator,
-    global_generators,
-    read_checkpoint,
-    trained_weights,
-)
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators, read_checkpoint, trained_weights
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.dropout import check_no_dropout
 from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, checked_schedule, make_optimizer, without_wrapper
@@ -292,7 +285,7 @@ class PPOTrainer:
 
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
-            ValueError: it is damaged, or belongs to another version, to other settings or to models of other shapes;
+            ValueError: it is damaged, or lacks a part, or belongs to other settings or to models of other shapes;
                 the trainer is then as it was.
         """
         state = read_checkpoint(directory, self._state())
@@ -345,13 +338,12 @@ class PPOTrainer:
         rows = torch.arange(len(minibatch), device=minibatch.mask.device)
         return [minibatch.rows(index) for index in rows.split(self.config.micro_batch_size)]
 
-    def _generators(self) -> dict[str, Generator]:
+    def _generators(self) -> dict[str, Any]:
         own = {"sampling": self.sampling, "shuffling": self.shuffling, "prompts": self.prompt_queue.generator}
         return own | global_generators()
 
     def _state(self) -> dict[str, Any]:
         return {
-            "version": VERSION,
             "config": asdict(self.config),
             "model": trained_weights(self.accelerator.unwrap_model(self.model)),
             "optimizer": self.optimizer.state_dict(),
