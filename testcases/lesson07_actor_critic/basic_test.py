@@ -48,7 +48,6 @@ DIGITS = [[1.0, 10.0, 100.0]]
         "padding-on-both-sides": ([[9, 7, 5, 9]], [[0.0, 107.5, 215.5, 0.0]]),
         "rows-are-padded-each-in-its-own-way": ([[9, 7, 5], [4, 6, 9]], [[0.0, 107.5, 215.5], [104.5, 216.5, 0.0]]),
         "one-row-of-one-token-keeps-its-shape": ([[7]], [[107.5]]),
-        "two-rows-of-one-token": ([[7], [4]], [[107.5], [104.5]]),
     },
 )
 @pytest.mark.points(5)
@@ -74,9 +73,7 @@ RESPONSES = named(
         # Before the response token 3 stands the prompt's 5, second of its text: 215. Before 6 stands the 3: 323.
         "first-token-is-predicted-by-the-prompt": ([[7, 5, 3, 6]], 2, [[215.0, 323.0]]),
         "prompt-of-one-token": ([[7, 5, 3]], 1, [[107.0, 215.0]]),
-        "response-of-one-token": ([[7, 5, 3]], 2, [[215.0]]),
         "prompt-padded-on-the-left": ([[9, 7, 5, 3]], 2, [[107.0, 215.0]]),
-        "prompt-length-counts-padding": ([[9, 9, 7, 5, 3, 6]], 4, [[215.0, 323.0]]),
         # The second response is one token, 8: its padding has no value of its own.
         "ragged-rows": ([[9, 7, 5, 3], [4, 6, 8, 9]], 2, [[107.0, 215.0], [216.0, 0.0]]),
     },
@@ -249,7 +246,6 @@ NUMBERS = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0]
         "all-of-it-trains": ((), ()),
         "some-is-frozen-already": (("0.weight", "2.2.bias"), ()),
         "only-the-outer-module-says-eval": ((), ("",)),
-        "all-is-frozen-already": (tuple(ALL_PARAMETERS.split(", ")), ()),
         "all-is-in-eval-mode-already": ((), ("", "0", "1", "2", "2.0", "2.1", "2.2")),
     },
 )
@@ -308,8 +304,6 @@ FROM = named("start", {"bare-base": BARE, "sft-adapter": SFT})
         "without-reference-the-adapters-are-off": ({"policy": 2.0}, "policy", 3.0, 1.0),
         "at-step-0-the-policy-is-its-reference": ({"policy": 4.0, "reference": 4.0}, "policy", 5.0, 5.0),
         "reference-adapter-is-on": ({"policy": 2.0, "reference": 4.0}, "policy", 3.0, 5.0),
-        "whatever-came-first": ({"reference": 4.0, "policy": 2.0}, "policy", 3.0, 5.0),
-        "another-adapter-is-no-reference": ({"policy": 2.0, "preference": 8.0}, "policy", 3.0, 1.0),
         "the-reference-may-be-the-active-one": ({"policy": 2.0, "reference": 4.0}, "reference", 5.0, 5.0),
         "named-default": ({"default": 2.0}, "default", 3.0, 1.0),
     },
@@ -321,7 +315,7 @@ def test_reference_mode_by_hand(adapters, active, before, inside):
 
 
 @FROM
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_reference_mode_has_no_gradient_inside(start):
     assert_equal(
         LORA(**start),
@@ -332,20 +326,7 @@ def test_reference_mode_has_no_gradient_inside(start):
     )
 
 
-@FROM
-def test_reference_mode_leaves_gradients_off_where_they_were(start):
-    assert_equal(LORA(**start, no_grad=True), gradients_on_after=False)
-
-
-@named(
-    "trainable",
-    {
-        "as-peft-chose": "lora_A.policy, lora_B.policy",
-        "half-of-the-adapter": "lora_B.policy",
-        "the-base-model-too": "base_layer, lora_B.policy",
-        "nothing": "none",
-    },
-)
+@named("trainable", {"half-of-the-adapter": "lora_B.policy", "the-base-model-too": "base_layer, lora_B.policy"})
 @FROM
 @pytest.mark.points(3)
 def test_reference_mode_restores_what_trains(start, trainable):
@@ -356,9 +337,7 @@ def test_reference_mode_restores_what_trains(start, trainable):
     )
 
 
-@pytest.mark.parametrize(
-    "error", ["an error of its own", "out of memory", "stopped from the keyboard", "a generator around it is closed"]
-)
+@pytest.mark.parametrize("error", ["an error of its own", "stopped from the keyboard"])
 @FROM
 @pytest.mark.points(3)
 def test_reference_mode_is_left_by_an_exception(start, error):

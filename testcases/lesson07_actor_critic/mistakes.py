@@ -44,8 +44,6 @@ class Values(Wrong, of="ValueModel.forward"):
     )
     """the values are shifted here already, but this model gives V up to and including each position, and the caller
     shifts"""
-    values_squashed = edit("squeeze(-1) => squeeze(-1).tanh()")
-    """the values are squashed, but returns aren't limited to an interval, so the head should stay linear"""
     mode_set_by_the_call = first("self.backbone.eval()")
     """eval() or train() in a forward pass outlasts it, but the caller sets the mode; evaluation_mode does that"""
 
@@ -62,12 +60,6 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
     words_for_the_whole_prompt = edit(f"{LOGITS} => {ALL_LOGITS + BEFORE}")
     """you compute logits for the whole prompt and then cut them off, which costs B * L * V numbers; response_logits
     keeps only the response's"""
-    one_column_too_many = edit(
-        f"{LOGITS} => {ALL_LOGITS}[:, prompt_length - 1 :]",
-        f"{VALUES} => {ALL_VALUES}[:, prompt_length - 1 :]",
-        read=SHIFT,
-    )
-    """the last position is kept, but it predicts a token after the response, and T + 1 columns fit no mask"""
     policy_counts_columns = edit(f"{LOGITS} => self.policy({INPUTS}).logits{BEFORE}")
     """the policy gets no position_ids, so it counts columns, and padding on the left changes its logits"""
     policy_reads_padding = edit(f"{LOGITS} => self.policy(input_ids=input_ids, {POSITIONS}).logits{BEFORE}")
@@ -82,20 +74,14 @@ class LogitsAndValues(Wrong, of="PolicyAndValue.forward"):
     head_without_what_follows = edit(f"{LOGITS} => self.policy.get_output_embeddings()({ALL_HIDDEN}{BEFORE})")
     """the head is called by itself, but some policies (Cohere, Gemma-2) scale or cap its output; call the whole
     policy"""
-    policy_run_twice = first(LOGITS)
-    """the policy is run twice for the same logits, and one forward pass of each model is enough"""
 
 
 class ValuesAlone(Wrong, of="PolicyAndValue.response_values"):
     value_at_the_token_itself = edit(f"{BEFORE} => {AFTER}", read=SHIFT)
     """the column of the token itself is read, where the critic has already seen it, but V(s_t) is one position
     earlier"""
-    mode_set_for_the_values = first("self.value_model.eval()")
-    """eval() or train() for the values outlasts the call, but the caller sets the mode; evaluation_mode does that"""
     value_after_the_end_kept = edit(": -1 => :", read=SHIFT)
     """you return T + 1 values, but there is no value after the last token, since the episode is over there"""
-    values_of_the_prompt_too = edit(f"{BEFORE} => ")
-    """you return the values of the prompt as well, but there should be one for each of the T response tokens"""
     policy_run_for_nothing = first(LOGITS)
     """the policy is run for nothing, and this method exists so that a rollout can do without that forward pass"""
     critic_without_the_prompt = edit(
@@ -154,8 +140,6 @@ class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
     of it on"""
     reward_model_thawed = first("reward_model.requires_grad_(True)")
     """the reward model itself is made trainable, but only the copy needs gradients"""
-    reward_model_frozen = edit("return => freeze(reward_model)\nreturn")
-    """the reward model is frozen as well, but it should be left as it is"""
     reward_model_copied_whole = instead("return copy.deepcopy(reward_model).requires_grad_(True)")
     """a copy of the whole reward model still reads the last token only, and a critic is a ValueModel"""
 

@@ -18,9 +18,7 @@ class _Interrupted(Exception):
 
 ERRORS: dict[str, type[BaseException]] = {
     "an error of its own": _Interrupted,
-    "out of memory": RuntimeError,
     "stopped from the keyboard": KeyboardInterrupt,
-    "a generator around it is closed": GeneratorExit,
 }
 
 

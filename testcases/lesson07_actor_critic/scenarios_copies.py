@@ -7,10 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.harness.doubles.backbones import TinyBackbone
-
-from .scenarios_digits import Digits
-from .scenarios_values import fill
+from .scenarios_digits import Digits, digit_head
 
 
 def critic_of(
@@ -51,11 +48,10 @@ def critic_of(
     return answer
 
 
-def critic_and_score(lesson: Any, input_ids: Tensor, attention_mask: Tensor, seed: int) -> Any:
-    """The critic at the last token of each row (they have no padding on the right), and the score; on a model with
-    attention."""
-    reward_model = _reward_model_on(lesson, TinyBackbone(seed)).double()
-    fill(reward_model.head, seed)
+def critic_and_score(lesson: Any, input_ids: Tensor, attention_mask: Tensor) -> Any:
+    """The critic at the last token of each row (they have no padding on the right), and the score."""
+    reward_model = _reward_model_on(lesson, Digits()).double()
+    reward_model.head = digit_head().double()
     values = lesson.critic_from_reward_model(reward_model)(input_ids, attention_mask)
     return {"value": values[:, -1].detach(), "score": reward_model(input_ids, attention_mask).detach()}
 

@@ -1,4 +1,4 @@
-"""Critic, actor and both together, on toys that answer in digits, and on one layer of attention."""
+"""Critic, actor and both together, on toys that answer in digits."""
 
 from typing import Any
 
@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from testcases.harness.doubles.backbones import TinyBackbone, TinyLM
 from testcases.harness.doubles.calls import forget_the_batch
-from testcases.harness.doubles.drawing import normal
 
 from .scenarios_digits import DigitCritic, DigitPolicy, Digits, digit_head
 
@@ -108,29 +106,6 @@ def passes(
         # More than T + 1 positions a row; `logits_to_keep` computes one more than the T that are wanted.
         "logits_for_the_prompt": policy.words_for > rows * (columns - prompt_length + 1),
     }
-
-
-def with_attention(
-    lesson: Any, kind: str, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, seed: int
-) -> Any:
-    """A `ValueModel`, `PolicyAndValue` or `SharedPolicyAndValue` on models whose weights this seed gives."""
-    if kind == "SharedPolicyAndValue":
-        model = lesson.SharedPolicyAndValue(TinyLM(seed)).double()
-        head = model.value_head
-    else:
-        critic = lesson.ValueModel(TinyBackbone(seed + 2)).double()
-        model = critic if kind == "ValueModel" else lesson.PolicyAndValue(TinyLM(seed), critic)
-        head = critic.head
-    fill(head, seed)
-    if kind == "ValueModel":
-        return _on_real_tokens(model(input_ids, attention_mask), attention_mask)
-    return _response_part(model(input_ids, attention_mask, prompt_length), attention_mask, prompt_length)
-
-
-def fill(head: nn.Linear, seed: int) -> None:
-    with torch.no_grad():
-        head.weight.copy_(normal(*head.weight.shape, seed=seed))
-        head.bias.fill_(0.25)
 
 
 class _Method(nn.Module):
