@@ -35,7 +35,6 @@ FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
         "short-prompt-long-response": (FOUR, [2], slice(1, 3), slice(0, 4)),
         "as-long-as-the-longest-in-the-order-asked": (FOUR, [3, 0], slice(1, 3), slice(0, 3)),
         "a-row-twice": (FOUR, [2, 2, 1], slice(0, 3), slice(0, 4)),
-        "one-token-of-each": (([1, 1, 1], [1, 1, 1]), [2, 0], slice(0, 1), slice(0, 1)),
         "one-stored-row": (([2], [3]), [0], slice(0, 2), slice(0, 3)),
     },
 )
@@ -83,7 +82,6 @@ BATCHES = readable(*TWO), readable(*THREE)
         "the-last-one-is-smaller": (2, [2, 2, 1]),
         "three-and-two": (3, [3, 2]),
         "all-at-once": (5, [5]),
-        "size-beyond-the-rows": (8, [5]),
     },
 )
 @named("epochs", {"first-epoch": 1, "second-epoch": 2})

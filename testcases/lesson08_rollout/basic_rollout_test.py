@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.suite.asserts import assert_equal, named, scenario
-from testcases.lesson08_rollout.examples import CASE, LOG2, PER_BIT, logs
+from testcases.lesson08_rollout.examples import CASE, LOG2, logs
 from tutorial.lesson08_rollout import evaluate_responses
 
 T, F = True, False
@@ -50,15 +50,10 @@ def test_evaluate_responses_by_hand():
         "the-score-is-clipped": ({"clip_score": 3.0}, [[0.5, 2.5, 0.0], [-1.0, 0.0, 0.0]]),
         "clip-score-is-5": ({"scores": [9.0, -8.0]}, [[0.5, 4.5, 0.0], [-4.0, 0.0, 0.0]]),
         "without-a-penalty-only-the-score": ({"kl_coef": 0.0}, [[0.0, 4.0, 0.0], [-2.0, 0.0, 0.0]]),
-        "twice-the-coefficient": ({"kl_coef": 2 * PER_BIT}, [[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]),
         # k2 = r^2 / 2 with r = -1, 1, -2 bits: kl_coef 0.5 / LOG2 of LOG2^2 / 2, LOG2^2 / 2, 2 LOG2^2
         "kl-estimator-k2": ({"kl_estimator": "k2"}, [[-LOG2 / 4, 4 - LOG2 / 4, 0.0], [-2 - LOG2, 0.0, 0.0]]),
         "any-stop-token-saves-the-penalty": ({"stop_token_ids": (2, 1)}, [[0.5, 3.5, 0.0], [-1.0, 0.0, 0.0]]),
         "missing-stop-costs-1-by-default": ({"stop_token_ids": (3,)}, [[0.5, 3.5, 0.0], [-2.0, 0.0, 0.0]]),
-        "missing-stop-penalty": (
-            {"stop_token_ids": (2,), "missing_stop_penalty": 0.25},
-            [[0.5, 3.25, 0.0], [-1.25, 0.0, 0.0]],
-        ),
         # 7 - 3 = 4, and the clip at 5 changes nothing; clipped first it would be 5 - 3 = 2
         "the-penalty-comes-before-the-clip": (
             {"stop_token_ids": (2,), "missing_stop_penalty": 3.0, "scores": [7.0, 0.0]},

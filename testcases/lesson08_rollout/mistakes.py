@@ -46,7 +46,7 @@ class SampleToken(Wrong, of="sample_token"):
     )
     """one token is drawn for the whole batch, but each row has its own distribution"""
     column_returned = edit(".squeeze(1) => ")
-    """torch.multinomial gives (B, 1); one number for each row is (B,)"""
+    """you return what torch.multinomial gives, (B, 1), but there should be one number for each row, (B,)"""
 
 
 class Generate(Wrong, of="generate"):
@@ -96,7 +96,8 @@ class Generate(Wrong, of="generate"):
         "    return logits.masked_fill(probabilities < kept.amin(dim=1, keepdim=True), -torch.inf)\n",
         read=CUTS,
     )
-    """log-probs of the distribution after top_k and top_p; training recomputes the whole one, so store that"""
+    """the log-probs are those of the distribution after top_k and top_p; training recomputes the whole one, so store
+    that"""
     padding_counted_in_the_positions = edit("position_ids=positions => position_ids=None", read=CACHE)
     """the model gets no position_ids, so it counts the padding, and a row's text depends on its neighbors' length"""
     position_is_the_column = edit(
@@ -137,9 +138,9 @@ class Generate(Wrong, of="generate"):
 
 class Rows(Wrong, of="Experience.rows"):
     prompt_padding_kept = edit("int(prompt_is_used.long().argmax()) => 0")
-    """the padding on the left of the prompts is kept"""
+    """the padding on the left of the prompts is kept, so every pass computes columns that no row needs"""
     response_padding_kept = edit("int(self.mask[index].any(dim=0).nonzero().max()) + 1 => self.mask.shape[1]")
-    """the padding on the right of the responses is kept"""
+    """the padding on the right of the responses is kept, so every pass computes columns that no row needs"""
     cut_to_the_shortest_response = edit(
         "int(self.mask[index].any(dim=0).nonzero().max()) + 1 => int(self.mask[index].sum(dim=1).min())"
     )
@@ -245,11 +246,11 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     )
     """the penalty is taken off after the clip, but a high score should be reduced by it before it's clipped"""
     missing_stop_not_penalized = edit("config.missing_stop_penalty => 0.0")
-    """a response that never stopped is not penalized"""
+    """a response that never stopped isn't penalized, so the policy doesn't learn to stop"""
     other_stop_tokens_penalized = edit("config.stop_token_ids => config.stop_token_ids[:1]", read=PITFALLS)
     """only the first stop token counts, so a response that ended with another one is penalized"""
     whiten_rewards_ignored = edit("if config.whiten_rewards: => if False:", read=PITFALLS)
-    """whiten_rewards is accepted and never used"""
+    """whiten_rewards is accepted and never used, so the rewards keep their scale"""
     rewards_centred = edit(", shift_mean=False => ")
     """the whitened rewards lose their mean, so a good batch looks like a bad one; shift_mean=False keeps it"""
     advantages_whitened = edit("advantages=advantages => advantages=masked_whiten(advantages, generation.mask)")
