@@ -115,28 +115,17 @@ def test_compute_loss_uses_the_temperature():
     )
 
 
-def test_compute_loss_with_the_defaults():
-    # value_coef 0.1, entropy_coef 0; both epsilons 0.2: min(2, 1.2) + min(0.5, 0.8) - 2 = -0.3; clipped value 0.7, 1.8
-    answer = LOSS(**BATCH)
-    assert_equal(answer, loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, policy_loss=0.1, value_loss=(1.3**2 + 1 + 0.25) / 6)
-
-
-@named(
-    "advantages, loss",
-    {
-        "they-cancel": ([[1.0, 1.0], [-2.0, 0.0]], 0.0),
-        "a-real-token-with-advantage-0-counts": ([[1.0, 0.0], [-2.0, 0.0]], 1 / 3),
-    },
-)
-def test_compute_loss_before_the_first_step_is_the_mean_advantage(advantages, loss):
-    # Where nothing has moved every ratio is 1: the loss is minus the mean advantage, the same for any clip_epsilon.
-    old = {"log_probs": [[-LN2, -2 * LN2], [-LN2, 0.0]], "advantages": advantages}
+def test_compute_loss_before_the_first_step_is_the_mean_advantage():
+    # Nothing has moved, so every ratio is 1: minus the mean of 1, 0 and -2, the same for any clip_epsilon.
+    old = {"log_probs": [[-LN2, -2 * LN2], [-LN2, 0.0]], "advantages": [[1.0, 0.0], [-2.0, 0.0]]}
     answer = LOSS(**{**BATCH, **old}, value_coef=0.0)
-    assert_equal(answer, loss=loss, policy_loss=loss, ratio_mean=1.0, ratio_max=1.0, approx_kl=0.0, clip_fraction=0.0)
+    assert_equal(answer, loss=1 / 3, policy_loss=1 / 3, ratio_mean=1.0, ratio_max=1.0, approx_kl=0.0, clip_fraction=0.0)
 
 
+@pytest.mark.points(2)
 def test_compute_loss_goes_through_the_wrapped_model():
     # On several processes the wrapper averages the gradients: a pass of the model inside it would leave each alone.
+    # value_coef is 0.1, both epsilons are 0.2: min(2, 1.2) + min(0.5, 0.8) - 2 = -0.3; clipped values 0.7, 1.8
     answer = LOSS(**BATCH, wrapped=True)
     assert_equal(answer, loss=0.1 + 0.1 * (1.3**2 + 1 + 0.25) / 6, passes_through_the_wrapper=1)
     # Gradient checkpointing of a real model works in training mode only.
@@ -168,11 +157,10 @@ def test_optimizer_step_does_not_depend_on_the_microbatches(size):
     assert answer["one_at_a_time"], "a backward pass of each loss before the next one is computed"
 
 
-@MICROBATCHES
-def test_optimizer_step_reports_the_whole_minibatch(size):
+def test_optimizer_step_reports_the_whole_minibatch():
     # Ratios 8 | 1, 1, 2: mean 3 over the tokens (14/3 over the rows), largest 8; policy_loss is the mean slope
     ratios = torch.tensor([[8.0, 9.0, 9.0], [1.0, 1.0, 2.0]]).double()
-    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=size, **ADAM)
+    answer = STEPS(**SLOPES, ratios=[ratios], micro_batch_size=1, **ADAM)
     assert_equal(answer, policy_loss=[1.0], ratio_mean=[3.0], ratio_max=[8.0])
 
 
@@ -205,16 +193,7 @@ def test_optimizer_step_forgets_its_gradients():
     assert_equal(answer, actor=[-0.5, -1.0, -1.5], critic=[0.75, 1.5, 2.25], grad_norm=[math.sqrt(10)] * 3)
 
 
-@named(
-    "ratio, skipped",
-    {
-        "below-the-threshold": (3.9, NO),
-        "at-the-threshold": (4.0, NO),
-        "above-the-threshold": (4.1, YES),
-        "nan": (NAN, YES),
-        "infinite": (math.inf, YES),
-    },
-)
+@named("ratio, skipped", {"at-the-threshold": (4.0, NO), "above-the-threshold": (4.1, YES), "nan": (NAN, YES)})
 def test_optimizer_step_skips_a_spike(ratio, skipped):
     # The spike comes first, then an ordinary step: it must be as if the spike had never been seen.
     answer = STEPS(**SLOPES, ratios=[ratio * CALM, CALM], ratio_threshold=4.0, **ADAM)
@@ -230,27 +209,18 @@ def test_optimizer_step_skips_a_spike(ratio, skipped):
 @named(
     "first, mean, skipped",
     {
-        # 13 / 4: one microbatch and the largest ratio are above the threshold 4, the mean over tokens is not
-        "one-rare-token": ([10.0], 3.25, NO),
-        # 43 / 4: the last microbatch is below it
-        "a-spike-in-the-first-microbatch": ([40.0], 10.75, YES),
-        # 14 / 5: the first microbatch has a mean of 11 / 2
-        "a-microbatch-of-a-rare-token-and-another": ([10.0, 1.0], 2.8, NO),
+        # One microbatch and the largest ratio are above the threshold 4, the mean over tokens 13 / 4 is not.
+        "one-rare-token": (10.0, 3.25, NO),
+        # 43 / 4, though the last microbatch is below the threshold
+        "a-spike-in-the-first-microbatch": (40.0, 10.75, YES),
     },
 )
 def test_optimizer_step_tests_the_mean_ratio_of_the_minibatch(first, mean, skipped):
-    padding = [9.0] * (3 - len(first))
-    slopes = {"actor_slopes": [[4.0] * 3, [4.0] * 3], "critic_slopes": [[-1.0] * 3, [-1.0] * 3]}
-    mask = [[YES] * len(first) + [NO] * len(padding), [YES] * 3]
-    ratios = torch.tensor([[*first, *padding], [1.0, 1.0, 1.0]]).double()
-    answer = STEPS(**slopes, mask=mask, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
-    assert_equal(
-        answer,
-        actor=[0.0 if skipped else -0.8],
-        critic=[0.0 if skipped else 0.5],
-        ratio_mean=[mean],
-        skipped_share=[float(skipped)],
-    )
+    slopes = {"actor_slopes": [[4.0] * 3] * 2, "critic_slopes": [[-1.0] * 3] * 2}
+    ratios = torch.tensor([[first, 9.0, 9.0], [1.0, 1.0, 1.0]]).double()
+    answer = STEPS(**slopes, mask=RAGGED, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
+    assert_equal(answer, ratio_mean=[mean], skipped_share=[float(skipped)])
+    assert_equal(answer, actor=[0.0 if skipped else -0.8], critic=[0.0 if skipped else 0.5])
 
 
 def prompts_of(rows):
@@ -269,7 +239,6 @@ def epochs_in(answer, rows):
     "rows, settings, sizes",
     {
         "a-smaller-last-one": (5, {"num_epochs": 3, "num_minibatches": 2}, [3, 2] * 3),
-        "three-of-two-rows": (6, {"num_epochs": 2, "num_minibatches": 3}, [2, 2, 2] * 2),
         "the-defaults-are-4-epochs-of-4": (8, {}, [2, 2, 2, 2] * 4),
         "one-minibatch": (4, {"num_epochs": 2, "num_minibatches": 1}, [4, 4]),
     },
@@ -316,7 +285,6 @@ def test_training_step_merges_the_statistics_of_all_steps():
         # (1 + 2) / 2
         "at-the-end-of-the-first-epoch": (0.2, 2, 1.5, 0.3),
         "the-limit-itself-is-allowed": (0.75, 6, 3.5, 0.3),
-        "without-a-limit": (None, 6, 3.5, 0.3),
         "nan-is-of-a-skipped-step": (0.7, 3, 2.0, NAN),
     },
 )

@@ -54,16 +54,12 @@ def test_generate_responses_draws_from_the_sampling_generator(seed):
     assert_equals_reference(answer)
 
 
-@named("size, calls", {"all-at-once": (None, 1), "in-chunks": (2, 2)})
-def test_generate_responses_asks_the_sampler_where_there_is_one(size, calls):
+def test_generate_responses_asks_the_sampler_where_there_is_one():
     # It is asked for prompts of 1, 2 and 1 tokens, as `generate` would be, and says "stop" with log-prob -1, then -2.
-    settings = {"micro_rollout_batch_size": size, "temperature": 0.5, "max_new_tokens": 7}
+    settings = {"micro_rollout_batch_size": 2, "temperature": 0.5, "max_new_tokens": 7}
     answer = RESPONSES(**TABLES, prompts=((2,), (2, 3), (3,)), sampler=True, **settings)
-    asked = [[7, [1], 0, 0.5, YES]] * calls
-    lengths = [[1, 2, 1]] if size is None else [[1, 2], [1]]
-    assert_equal(answer, asked=[[of, *options] for of, options in zip(lengths, asked, strict=True)])
-    assert_equal(answer, log_probs=[[-1.0]] * 3 if size is None else [[-1.0, 0.0], [-1.0, 0.0], [-2.0, 0.0]])
-    assert_equal(answer, rows_of_each_first_pass=[])
+    assert_equal(answer, asked=[[[1, 2], 7, [1], 0, 0.5, YES], [[1], 7, [1], 0, 0.5, YES]])
+    assert_equal(answer, log_probs=[[-1.0, 0.0], [-1.0, 0.0], [-2.0, 0.0]], rows_of_each_first_pass=[])
 
 
 # The responses [3, stop] and [stop] to the prompts [2] and [3] have log-probs 0. The reference is uniform over 4: each
@@ -133,8 +129,7 @@ def test_compute_rewards_recomputes_the_log_probs_of_the_policy():
     assert_equal(REWARDS(**other), rewards=[[-penalty, 3.5 - penalty], [3.0 - penalty, 0.0]])
 
 
-@SIZES
-def test_compute_rewards_gives_a_reward_function_the_columns_of_its_rows(size):
+def test_compute_rewards_gives_a_reward_function_the_columns_of_its_rows():
     # Row 0 is worth 0, row 1 is worth 1.
-    answer = REWARDS(**GIVEN, by_columns=True, micro_rollout_batch_size=size)
+    answer = REWARDS(**GIVEN, by_columns=True, micro_rollout_batch_size=1)
     assert_equal(answer, scores=[0.0, 1.0], rewards=[[-0.5, -0.5], [0.5, 0.0]])

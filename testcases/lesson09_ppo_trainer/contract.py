@@ -4,7 +4,7 @@ from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
-AGREEMENT = {PPOTrainer.compute_loss: 3, PPOTrainer.train: 3}
+AGREEMENT = {PPOTrainer.compute_loss: 6, PPOTrainer.train: 3}
 TABLES = {"actor": normal(5, 5), "critic": normal(5)}
 NO_PROMPTS = {"no-prompts": ({"prompts": ()}, ["at least one prompt"])}
 REFUSALS = {

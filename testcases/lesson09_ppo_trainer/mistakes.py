@@ -54,8 +54,6 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     """you evaluate outside of autocast, so with mixed precision the recomputed log-probs would be other numbers"""
     sampler_forgotten = edit("replace(part, sampler_log_probs=sampled.log_probs) => part")
     """the sampler's log-probs are lost where they are recomputed, but the experience keeps them as sampler_log_probs"""
-    read_in_evaluation_mode_for_good = first("self.model.eval()")
-    """self.model.eval() comes before reading, and nobody switches back; evaluate_responses does both itself"""
 
 
 class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
@@ -260,8 +258,6 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
 class Train(Wrong, of="PPOTrainer.train"):
     starts_again_from_update_0 = edit("range(self.updates_done,  => range(")
     """a resumed run does all its updates again, but it should do those that are left, from self.updates_done on"""
-    one_update_too_few = edit("self.config.num_updates) => self.config.num_updates - 1)")
-    """there is one update too few, because the last one is config.num_updates - 1, counted from 0"""
     batches_of_a_minibatch = edit("self.config.batch_size => self.minibatch_size")
     """minibatch_size prompts are drawn, but an update collects config.batch_size, and its epochs split them"""
     prompts_drawn_with_replacement = edit(
@@ -287,12 +283,8 @@ class Train(Wrong, of="PPOTrainer.train"):
     """on_update runs before the metrics are in self.history, so it evaluates and saves without them"""
     history_begins_anew = first("self.history = []")
     """the history begins anew, so that of the updates before the checkpoint is lost"""
-    history_of_the_last_update = edit("self.history.append(metrics) => self.history[:] = [metrics]")
-    """only the metrics of the last update are kept; append them all to self.history"""
     log_dir_ignored = edit("self.config.log_dir => None")
     """nothing is written although config.log_dir is set"""
-    log_counts_from_0 = edit("log.write(self.updates_done => log.write(self.updates_done - 1")
-    """the log's first update is number 1, as updates_done counts them and as checkpoints are named"""
 
 
 class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
@@ -304,10 +296,6 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
     written_in_another_folder = edit("directory / (CHECKPOINT_FILE => Path(CHECKPOINT_FILE")
     """the unfinished file lies in another folder, and from another disk it couldn't be moved at once; write it
     beside"""
-    saved_in_evaluation_mode = first("self.model.eval()")
-    """self.model.eval() before saving, and the training goes on in evaluation mode; saving needs no mode"""
-    directory_not_created = edit("directory.mkdir(parents=True, exist_ok=True)\n => ")
-    """the directory is not created; mkdir(parents=True, exist_ok=True)"""
     copied_not_moved = edit("os.replace => import shutil\n\nshutil.copyfile")
     """the file is copied to its place, so a copy that is interrupted leaves half of it there; move it, by os.replace"""
     parts_left_out = edit('self._state() => {"model": self._state()["model"]}')
@@ -358,7 +346,5 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
     """only the sampling's random state is restored; shuffling and the queue of prompts have their own"""
     loaded_into_the_wrapper = edit("self.accelerator.unwrap_model(self.model) => self.model")
     """self.model may be wrapped, and then calls its weights otherwise; load into unwrap_model(self.model)"""
-    loaded_in_evaluation_mode = first("self.model.eval()")
-    """self.model.eval() after loading, and the training goes on in evaluation mode; loading needs no mode"""
     optimizer_holds_the_old_model = first("from copy import deepcopy\n\nself.model = deepcopy(self.model)")
     """a new model is put in place, but the optimizer still holds the old one's weights, and trains those"""

@@ -127,14 +127,6 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
     return {name: [row.get(name, NAN) for row in rows] for name in rows[0]}
 
 
-def real_step_of(lesson: Any, actor: Tensor, critic: Tensor, **given: Any) -> dict[str, Any]:
-    """`optimizer_step` with the lesson's own `compute_loss`, on a table policy: weights and statistics after it."""
-    batch = experience_in(given)
-    trainer = student(lesson, actor, critic, **given)
-    statistics = trainer.optimizer_step(batch)
-    return {**tables_of(trainer), **numbers_of(statistics, "optimizer_step", STEP)}
-
-
 def responses_of(
     lesson: Any, prompts: tuple[Any, ...], sampler: bool = False, calls: int = 1, **given: Any
 ) -> dict[str, Any]:
