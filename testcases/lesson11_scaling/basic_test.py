@@ -34,16 +34,13 @@ def rows(*numbers):
     {
         # longest first: rows 1 (9 tokens), 3 (7), 0 (4), 2 (2); assigned: 1 and 0 | 3 and 2
         "longest-first-like-cards": ([4, 9, 2, 7], 2, None, ((rows(1, 0),), (rows(3, 2),))),
-        "one-process-takes-all": ([4, 9, 2, 7], 1, None, ((rows(1, 3, 0, 2),),)),
         "microbatches-of-so-many-rows-and-of-like-length": ([4, 9, 2, 7], 1, 2, ((rows(1, 3), rows(0, 2)),)),
         "each-process-cuts-its-own": ([4, 9, 2, 7], 2, 1, ((rows(1), rows(0)), (rows(3), rows(2)))),
         "of-equal-rows-the-earlier-first": ([5, 5, 5, 5], 2, None, ((rows(0, 2),), (rows(1, 3),))),
         # rows 4 2 0 | 3 1: the second process has no row for its second microbatch, and comes along with none
         "a-process-without-rows-comes-along": ([1, 2, 3, 4, 5], 2, 2, ((rows(4, 2), rows(0)), (rows(3, 1), rows()))),
         "more-processes-than-rows": ([3, 8], 3, None, ((rows(1),), (rows(0),), (rows(),))),
-        "the-last-microbatch-may-be-smaller": ([6, 2, 4], 1, 2, ((rows(0, 2), rows(1)),)),
         "a-row-without-tokens-is-a-row": ([3, 0, 5], 2, None, ((rows(2, 1),), (rows(0),))),
-        "a-microbatch-larger-than-the-rows": ([6, 2, 4], 2, 5, ((rows(0, 1),), (rows(2),))),
     },
 )
 @pytest.mark.points(4)
@@ -55,9 +52,7 @@ def test_plan_microbatches_by_hand(lengths, n_processes, micro_batch_size, plan)
     "tokens, total_tokens, n_processes, weight",
     {
         "the-share-of-the-tokens": (100, 1000, 1, 0.1),
-        "the-other-share": (900, 1000, 1, 0.9),
         "the-mean-over-four-processes-is-made-up-for": (100, 1000, 4, 0.4),
-        "of-three-tokens-in-eight": (3, 8, 2, 0.75),
         "all-tokens-in-one-of-two-processes": (8, 8, 2, 2.0),
         "an-empty-microbatch-weighs-nothing": (0, 8, 2, 0.0),
     },
@@ -76,14 +71,12 @@ MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
     "parts, tokens, merged",
     {
         "by-their-tokens": ([FEW, MANY], [100, 900], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}),
-        "in-any-order": ([MANY, FEW], [900, 100], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}),
         "a-part-without-tokens-counts-nothing": (
             [MANY, {"policy_loss": NAN, "ratio_mean": 9.0, "ratio_max": 99.0}, FEW],
             [1, 0, 3],
             {"policy_loss": 0.45, "ratio_mean": 1.75, "ratio_max": 3.0},
         ),
         "a-single-part": ([FEW], [7], FEW),
-        "three-parts": ([FEW, FEW, MANY], [1, 1, 2], {"policy_loss": 0.4, "ratio_mean": 1.5, "ratio_max": 3.0}),
         "all-ratios-below-1-and-of-another-largest-one-the-mean": (
             [{**FEW, "ratio_max": 0.5, "length_max": 3.0}, {**FEW, "ratio_max": 0.75, "length_max": 9.0}],
             [2, 1],
@@ -109,7 +102,6 @@ def test_merge_statistics_by_hand(parts, tokens, merged):
         "what-the-means-differ-by-counts": ([[2.0, 2.0, 2.0], [1.0, 6.0, 0.0]], [3.0, 10 / 3, 38 / 3]),
         # 0, 0, 4, 4 in two parts: nothing varies within a part
         "no-variance-within": ([[2.0, 0.0, 0.0], [2.0, 4.0, 0.0]], [4.0, 2.0, 16.0]),
-        "equal-means-add-their-squares": ([[2.0, 1.0, 8.0], [2.0, 1.0, 2.0]], [4.0, 1.0, 10.0]),
         "a-single-part": ([[5.0, -1.0, 3.0]], [5.0, -1.0, 3.0]),
         # 1; 2, 4; 3, 5, 7: sum 22, mean 11/3; sum of squares 104 - 6 * 121/9 = 70/3
         "three-ragged-parts": ([[1.0, 1.0, 0.0], [2.0, 3.0, 2.0], [3.0, 5.0, 8.0]], [6.0, 11 / 3, 70 / 3]),
@@ -153,9 +145,7 @@ def test_global_masked_whiten_by_hand(others, place, mean, scale, shift_mean):
         # 5, 5 | 8: mean 6, variance (1 + 1 + 4) / 2; 5 | 7: mean 6, variance (1 + 1) / 1
         "in-this-process-alone": ([5.0, 5.0], [1.0, 8.0, 0.0], -1 / math.sqrt(3 + 1e-8)),
         "of-one-token": ([5.0], [1.0, 7.0, 0.0], -1 / math.sqrt(2 + 1e-8)),
-        "beside-nan": ([5.0, 5.0], [1.0, NAN, 0.0], NAN),
         "of-which-one-is-nan": ([5.0, NAN], [1.0, 8.0, 0.0], NAN),
-        "of-which-one-is-infinite": ([5.0, math.inf], [1.0, 8.0, 0.0], NAN),
     },
 )
 @pytest.mark.parametrize("shift_mean", [YES, NO])

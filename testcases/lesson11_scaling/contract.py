@@ -4,6 +4,7 @@ import torch
 
 from testcases.harness.suite.asserts import scenario
 from tutorial.lesson11_scaling import (
+    DistributedPPOTrainer,
     global_masked_whiten,
     gradient_weight,
     keep_reference_adapter,
@@ -14,7 +15,7 @@ from tutorial.lesson11_scaling import (
 
 WHITENED = {"values": [[1.0, 2.0]], "mask": [[True, True]], "others": [[1.0, 8.0, 0.0]], "place": 0}
 
-AGREEMENT = {gradient_weight: 1}
+AGREEMENT = {gradient_weight: 1, plan_microbatches: 4, DistributedPPOTrainer.optimizer_step: 5}
 DEFAULTS = [gradient_weight]
 REFUSALS = {
     scenario("plan_of", of=plan_microbatches): (

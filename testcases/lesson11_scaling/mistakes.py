@@ -22,11 +22,12 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
         "-(-len(lengths) // n_processes) => max(len(lengths) // n_processes, 1)",
         "[process::n_processes] => [process::n_processes][:most_rows]",
     )
-    """rows that do not divide are dropped; each row belongs to exactly one process"""
+    """rows are dropped if their number doesn't divide, but each row belongs to exactly one process"""
     rows_repeated = edit(
         "longest_first[process::n_processes] => longest_first.repeat(n_processes)[process::n_processes][:most_rows]"
     )
-    """rows are repeated until it divides, as DistributedSampler does, so they count twice; leave it empty"""
+    """rows are repeated until their number divides, as DistributedSampler does, so they count twice; leave the place
+    empty"""
     none_means_row_by_row = edit("or most_rows => or 1")
     """None is taken as one row at a time; it means all rows of the process at once"""
     number_in_place_of_size = edit("micro_batch_size or most_rows => -(-most_rows // (micro_batch_size or 1))")
@@ -75,7 +76,7 @@ class MergeMoments(Wrong, of="merge_moments"):
     variance_within_only = edit(" + counts * (means - mean).square() => ")
     """you only add the squared deviations, which are the variance within the parts, but their means differ as well"""
     between_without_counts = edit("+ counts *  => + ")
-    """what the means differ by counts once a part; it counts once for each token of the part"""
+    """the distance between the means counts once for each part, but it should count once for each token of the part"""
     empty_part_kept = edit("[moments[:, 0] > 0] => ")
     """a part without tokens is kept, but its mean may be NaN, and 0 times NaN is NaN; drop it first"""
     difference_of_large_numbers = edit(
@@ -109,7 +110,7 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     single_token_divided_by_zero = edit(".clamp(min=1) => ")
     """with a single token n - 1 is 0, and 0 / 0 is NaN, but its variance should be 0"""
     one_less_in_each_process = edit("gather( => moments := gather(", "count - 1 => count - len(moments)")
-    """one is taken from n in each process; of all tokens together it is taken once"""
+    """each process subtracts 1 from its own n; subtract it once, from the number of all tokens"""
     gathered_twice = first("gather(masked_moments(values, mask))")
     """you gather twice, once for the mean and once for the variance, but one gather brings all three numbers"""
 
@@ -173,7 +174,8 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
     exchanged_in_every_backward = edit(
         "nullcontext() if is_last else self.accelerator.no_sync(self.model) => nullcontext()"
     )
-    """gradients are exchanged in every backward, and once is enough; no_sync for all others, forward and backward"""
+    """gradients are exchanged in every backward, and once is enough; use no_sync for all others, forward and
+    backward"""
     spike_decided_alone = edit(
         "self.processes.collect(parts) => ([part for part in parts if part[1]] or [(statistics, 1)])"
     )

@@ -32,12 +32,6 @@ class RightGradientWeight(Right, of="gradient_weight"):
     """the share, then what makes up for the mean"""
     over_the_mean_tokens = instead("return tokens / (total_tokens / n_processes) if tokens else 0")
     """the tokens over those of a process on average; nothing of no tokens, an int"""
-    as_a_fraction = instead("""
-        from fractions import Fraction
-
-        return float(Fraction(n_processes * tokens, total_tokens))
-    """)
-    """exact until the end"""
 
 
 class RightMergeStatistics(Right, of="merge_statistics"):
