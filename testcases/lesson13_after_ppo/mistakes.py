@@ -14,7 +14,7 @@ class GroupAdvantages(Wrong, of="group_advantages"):
     divided_by_n = edit("scores.std(dim=1, keepdim=True) => scores.std(dim=1, keepdim=True, unbiased=False)")
     """the standard deviation is divided by K, but it should be the unbiased one, by K - 1"""
     variance_in_place_of_its_root = edit("scores.std( => scores.var(")
-    """divided by the variance, not by its root"""
+    """you divide by the variance, but it should be by its root, the standard deviation"""
     epsilon_under_the_root = edit(
         "(scores.std(dim=1, keepdim=True) + epsilon) => (scores.var(dim=1, keepdim=True) + epsilon).sqrt()"
     )
@@ -31,11 +31,9 @@ class GroupAdvantages(Wrong, of="group_advantages"):
 
 class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
     bounds_swapped = edit("1 - clip_low, 1 + clip_high => 1 - clip_high, 1 + clip_low")
-    """the two bounds are swapped, because clip_high is the room above 1"""
+    """the two bounds are swapped; clip_high is the room above 1"""
     one_bound_for_both = edit("1 + clip_high => 1 + clip_low")
     """clip_low is used on both sides, but the upper bound is clip_high"""
-    objective_returned = edit("-torch.minimum => torch.minimum")
-    """the sign is missing, because a loss is minimized"""
     maximum_of_the_objectives = edit("torch.minimum => torch.maximum")
     """the larger objective is taken, but the smaller one is the pessimistic bound"""
     clipped_term_alone = edit("torch.minimum(ratio * advantages, clipped * advantages) => (clipped * advantages)")
@@ -45,14 +43,10 @@ class ClippedTokenLosses(Wrong, of="clipped_token_losses"):
         "torch.where(advantages > 0, torch.minimum(ratio, clipped), clipped).mul(advantages)"
     )
     """where the advantage is negative the clipped ratio is always taken, but the minimum is for both signs"""
-    already_averaged = edit("advantages).masked_fill(~mask, 0.0) => advantages)[mask].mean()")
-    """you average here, but the denominator is a choice of its own, so there should be one number for each token"""
     masked_too_late = edit(".masked_fill(~mask, 0.0).exp() => .exp()", read=WRONG)
     """you mask after the exponential, and the gradient of NaN is NaN all the same"""
     old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
     """the sampling policy receives a gradient, but its log-probabilities are data"""
-    advantages_not_detached = edit("advantages.detach().unsqueeze(1) => advantages.unsqueeze(1)", read=WRONG)
-    """the advantages receive a gradient, but they are data"""
 
 
 class CispoTokenLosses(Wrong, of="cispo_token_losses"):
@@ -107,8 +101,6 @@ class ReduceLosses(Wrong, of="reduce_losses"):
     """responses without a token are left out, but they count, with a loss of 0"""
     window_ignored = edit("if total is None: => if True:")
     """total isn't used here, so a microbatch is divided by its own count, and short ones weigh too much"""
-    constant_ignored = edit("(total * constant if constant is not None else total) => total")
-    """the constant is never used"""
     mask_multiplied = edit("losses.masked_fill(~mask, 0.0) => losses * mask", read=WRONG)
     """the mask is multiplied in, and 0 * NaN is NaN"""
 
@@ -123,11 +115,9 @@ class SequenceRatio(Wrong, of="sequence_ratio"):
     )
     """you take the mean of the token ratios; take the mean of their logarithms, then exp"""
     sequence_exp_forgotten = edit(".exp() => ")
-    """the logarithm of the ratio"""
+    """this is still the logarithm of the ratio, because exp is missing"""
     sequence_masked_too_late = edit(".masked_fill(~mask, 0.0).sum(dim=1) => .sum(dim=1)")
-    """padding enters the sum"""
-    sequence_old_log_probs_not_detached = edit("old_log_probs.detach() => old_log_probs", read=WRONG)
-    """the sampling policy receives a gradient"""
+    """the padding enters the sum, because the mask comes too late or not at all"""
 
 
 class KlTokenLosses(Wrong, of="kl_token_losses"):
@@ -138,13 +128,11 @@ class KlTokenLosses(Wrong, of="kl_token_losses"):
     k1_in_place_of_k3 = edit("(to_reference.expm1() - to_reference) => (-to_reference)")
     """you take k1 instead of k3, so the loss is negative for half of the tokens"""
     ratio_of_k3_inverted = edit("(to_reference.expm1() - to_reference) => ((-to_reference).expm1() + to_reference)")
-    """k3 has the ratio inverted, because it's reference / policy"""
+    """the ratio in k3 is inverted; it's reference / policy"""
     one_forgotten = edit("to_reference.expm1() => to_reference.exp()")
     """the 1 is missing, but policy and reference that agree must cost 0"""
     exp_minus_one = edit("to_reference.expm1() => to_reference.exp() - 1")
     """exp(x) - 1 in float32 rounds away a small difference; torch.expm1 keeps it"""
-    reference_not_detached = edit("ref_log_probs.detach() => ref_log_probs", read=WRONG)
-    """the reference receives a gradient"""
 
 
 class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
@@ -152,14 +140,10 @@ class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
     """nothing is cut off, so one token that the sampler held for impossible outweighs all others"""
     raised_to_a_floor = edit(".clamp(max=cap) => .clamp(min=1 / cap, max=cap)")
     """small weights are raised to 1 / cap, but only the large ones are cut"""
-    inverted = edit("(log_probs - sampler_log_probs) => (sampler_log_probs - log_probs)")
-    """the weight is inverted, because it's trainer over sampler"""
     cap_of_the_logarithm = edit(".exp().clamp(max=cap) => .clamp(max=cap).exp()")
     """the logarithm is cut at the cap, but the weight itself should be"""
     set_to_0_above_the_cap = edit("log_weight.exp() => (log_weight.exp() * (log_weight.exp() <= cap))")
     """tokens above the cap are dropped (as IcePop does), but here they keep the weight cap"""
-    padding_weighs_1 = edit(".clamp(max=cap).masked_fill(~mask, 0.0) => .clamp(max=cap)")
-    """padding has the weight 1, but it's 0 there"""
     gradient_through_the_weights = edit(".detach() => ", read=WRONG)
     """a gradient flows through the weights, but they are data"""
 
@@ -191,17 +175,13 @@ class DpoLoss(Wrong, of="dpo_loss"):
     """log(sigmoid(x)) is -inf for large negative margins; logsigmoid is exact"""
     margin_of_the_means = edit("logsigmoid(beta * margin).mean() => logsigmoid(beta * margin.mean())")
     """you average before the logarithm, but each pair has a loss of its own"""
-    dpo_reference_not_detached = edit(
-        "ref_chosen.detach() => ref_chosen", "ref_rejected.detach() => ref_rejected", read=WRONG
-    )
-    """the reference receives a gradient"""
 
 
 class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
     maximum_of_all = edit(
         "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1) => ordered[:, -1]"
     )
-    """the best of all N, whatever n is"""
+    """you take the best of all N, whatever n is"""
     first_n_only = edit(
         "(ordered * torch.tensor(shares, dtype=scores.dtype, device=scores.device)).sum(dim=1) => "
         "scores.detach()[:, :n].amax(dim=1)"
@@ -212,7 +192,8 @@ class ExpectedBestOfN(Wrong, of="expected_best_of_n"):
     never_sorted = edit(".sort(dim=1).values => ")
     """the scores aren't sorted, but the shares belong to ranks"""
     off_by_one = edit("math.comb(i, n - 1) => math.comb(i + 1, n)")
-    """C(i, n) counts the choices in which none is above; the i-th is the best of C(i - 1, n - 1)"""
+    """C(i + 1, n) counts every choice up to this rank, but only those that hold this response have it as their best;
+    that's C(i, n - 1)"""
     with_replacement = edit("math.comb(i, n - 1) / choices => ((i + 1) / count) ** n - (i / count) ** n")
     """you draw with replacement, but a choice of n holds each response once"""
 
