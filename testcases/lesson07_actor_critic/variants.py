@@ -8,8 +8,6 @@ from .mistakes import BEFORE, KEPT, KEPT_AT_THE_END, OWN_LOGITS
 class RightValues(Right, of="ValueModel.forward"):
     last_feature_picked = edit(".last_hidden_state => [0]", ".squeeze(-1) => [:, :, 0]")
     """the first part of the output, and an index of 0"""
-    head_by_hand = edit("self.head(hidden).squeeze(-1) => hidden @ self.head.weight[0] + self.head.bias")
-    """the linear head as a product with a vector"""
     positions_by_hand = edit(
         "attention_mask=attention_mask => attention_mask=attention_mask.long()",
         "position_ids=position_ids(attention_mask) => "
@@ -51,11 +49,6 @@ class RightOneBackbone(Right, of="SharedPolicyAndValue.forward"):
     """logits_to_keep as a number counts from the end; what would come after the response is dropped"""
     values_cut_afterwards = edit(f"{BEFORE} => ", f"(hidden).squeeze(-1) => (hidden)[..., 0]{BEFORE}")
     """the value head reads every position, and the response's values are cut out of it"""
-    values_position_by_position = edit(
-        "self.value_head(hidden).squeeze(-1) => "
-        "torch.cat([self.value_head(step) for step in hidden.unbind(dim=1)], dim=1)"
-    )
-    """the value head is called once for each response token"""
 
 
 class RightCriticFromRewardModel(Right, of="critic_from_reward_model"):

@@ -1,7 +1,6 @@
 """`save_checkpoint` and `load_checkpoint`, of trainers in the middle of a run."""
 
 import os
-import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -10,11 +9,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy
 import torch
 from torch import Tensor
 
-from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
 from testcases.harness.doubles.policies import Wrapped
@@ -183,22 +181,18 @@ def loaded_of(
 ) -> dict[str, Any]:
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimizer takes one step.
 
-    "next_draw_torch", "..._python" and "..._numpy" are of the global generators.
-
     Args:
         mark_before: the trainer that loads is itself in the middle of another run; with 0 for either mark it is new.
         content: one of `_write`.
         wrapped: the model of the trainer that loads is, as on several processes.
     """
-    with tempfile.TemporaryDirectory() as directory, _global_generators_as_before():
-        _seed_global_generators(1)
+    with tempfile.TemporaryDirectory() as directory:
         _write(Path(directory), content, mark, settings)
-        _seed_global_generators(2)
         trainer = _students(lesson, mark_before, **settings)
         if wrapped:
             trainer.model = Wrapped(trainer.model)
         trainer.load_checkpoint(Path(directory) if as_path else directory)
-        state = {**_state_of(trainer), **_global_draws(), "parts_in_training_mode": parts_in_training_mode(trainer)}
+        state = {**_state_of(trainer), "parts_in_training_mode": parts_in_training_mode(trainer)}
     _take_a_step(trainer, 1.0)
     return {**state, **{f"{name}_one_step_later": table for name, table in tables_of(trainer).items()}}
 
@@ -220,30 +214,6 @@ def _write(directory: Path, content: str, mark: float, settings: dict[str, Any])
         state = torch.load(file, weights_only=True)
         state["model"] = {f"other.{name}": weight for name, weight in state["model"].items()}
         torch.save(state, file)
-
-
-def _seed_global_generators(seed: int) -> None:
-    torch.default_generator.manual_seed(seed)
-    random.seed(seed)
-    numpy.random.seed(seed)
-
-
-def _global_draws() -> dict[str, float]:
-    return {
-        "next_draw_torch": torch.rand((), dtype=torch.float64).item(),
-        "next_draw_python": random.random(),
-        "next_draw_numpy": float(numpy.random.random()),
-    }
-
-
-@contextmanager
-def _global_generators_as_before() -> Iterator[None]:
-    before = {name: generator.get_state() for name, generator in global_generators().items()}
-    try:
-        yield
-    finally:
-        for name, generator in global_generators().items():
-            generator.set_state(before[name])
 
 
 def resumed_of(

@@ -55,27 +55,15 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         "loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy",
     )
     """one log-softmax for log-probs and entropy, and the sum written out"""
-    real_tokens_only = instead("""
-        config, mask = self.config, batch.mask
-        output = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)
-        policy = torch.distributions.Categorical(logits=output.logits[mask] / config.temperature)
-        log_probs, entropy = policy.log_prob(batch.responses[mask]), policy.entropy().mean()
-        ratio = (log_probs - batch.log_probs[mask]).exp()
-        gains = ratio * batch.advantages[mask]
-        clipped = ratio.clamp(1 - config.clip_epsilon, 1 + config.clip_epsilon) * batch.advantages[mask]
-        policy_loss = -torch.minimum(gains, clipped).mean()
-        values, old, returns = output.values[mask], batch.values[mask], batch.returns[mask]
-        near = old + (values - old).clamp(-config.value_clip_epsilon, config.value_clip_epsilon)
-        value_loss = 0.5 * torch.maximum((values - returns) ** 2, (near - returns) ** 2).mean()
-        rows = [part.unsqueeze(0) for part in (log_probs, batch.log_probs[mask], batch.advantages[mask])]
-        fraction = value_statistics(values, old, returns, config.value_clip_epsilon)
-        return combine_losses(policy_loss, value_loss, entropy, config.value_coef, config.entropy_coef), {
-            "policy_loss": float(policy_loss),
-            "value_loss": float(value_loss),
-            "entropy": float(entropy),
-        } | ppo_statistics(*rows, config.clip_epsilon) | fraction
-    """)
-    """the padding is taken out first, and the losses are written out on one long row"""
+    entropy_with_its_graph = edit(
+        "with torch.set_grad_enabled(config.entropy_coef > 0):\n     => ",
+        "outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length) => "
+        "logits, values = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)",
+        "gather_log_probs(outputs.logits => gather_log_probs(logits",
+        "token_entropy(outputs.logits => token_entropy(logits",
+        "outputs.values => values",
+    )
+    """the model's answer is unpacked, and the entropy keeps its graph even if its weight is 0"""
 
 
 class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):
