@@ -18,8 +18,6 @@ class SampleToken(Wrong, of="sample_token"):
     it first"""
     top_k_ignored = first("top_k = 0")
     """top_k is ignored, so tokens beyond the k most likely ones still come"""
-    top_p_ignored = first("top_p = 1.0")
-    """top_p is ignored, so the unlikely rest still comes"""
     least_likely_tokens_kept = edit(", descending=True => ", read=CUTS)
     """the tokens are sorted in ascending order, so unlikely ones fill top_p and the most likely one may go; say
     descending=True"""
@@ -45,8 +43,6 @@ class SampleToken(Wrong, of="sample_token"):
         "logits.softmax(dim=1), 1 => logits[:1].softmax(dim=1), 1", ".squeeze(1) => .squeeze(1).repeat(len(logits))"
     )
     """one token is drawn for the whole batch, but each row has its own distribution"""
-    column_returned = edit(".squeeze(1) => ")
-    """you return what torch.multinomial gives, (B, 1), but there should be one number for each row, (B,)"""
 
 
 class Generate(Wrong, of="generate"):
@@ -122,8 +118,6 @@ class Generate(Wrong, of="generate"):
     """dropout is on, so the policy that samples isn't the one that is trained; use evaluation_mode"""
     mode_not_put_back = first("policy.eval()")
     """the policy is left in eval mode; evaluation_mode puts each mode back"""
-    train_mode_afterwards = edit("return Generation( => policy.train()\nreturn Generation(")
-    """train() afterwards switches on what was off before; evaluation_mode puts each module's mode back"""
     sampled_at_temperature_1 = edit("sample_token(logits, temperature => sample_token(logits, 1.0")
     """the temperature isn't handed to sample_token, so the log-probs are of another sampler"""
     temperature_never_used = first("temperature = 1.0")
