@@ -1,10 +1,9 @@
-"""The capstone, in general: against the reference, against slow loops written here, and from one stage to the next."""
+"""The capstone, in general: against the reference, and what holds for any policy."""
 
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import (
@@ -18,12 +17,9 @@ from testcases.harness.suite.asserts import (
 )
 from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, fluent
 from testcases.lesson12_capstone.scenarios_models import WORDS
-from tiny_models.gold import gold_score, is_well_formed
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 JUDGED = scenario("evaluation_of", of=evaluate_policy)
-FITTED = scenario("fitted_of", of=train_sft)
-TUNED = scenario("tuned_of", of=train_policy)
 
 
 @pytest.mark.points(3)
@@ -39,43 +35,17 @@ def test_train_policy_agrees_with_the_reference():
         assert_equals_reference(answer, rtol=1e-5, atol=1e-5)
 
 
-def ragged() -> tuple[Tensor, Tensor, Tensor]:
-    mask = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0]], dtype=torch.bool)
-    return normal(3, 5, 6), torch.randint(6, (3, 5), generator=torch.Generator().manual_seed(2)), mask
-
-
-def test_sft_loss_is_the_mean_over_tokens():
-    logits, input_ids, mask = ragged()
-    losses = [
-        math.log(sum(math.exp(one) for one in logits[row, t - 1].tolist()))
-        - logits[row, t - 1, input_ids[row, t]].item()
-        for row, t in mask.nonzero().tolist()
-    ]
-    assert_equal(sft_loss(logits, input_ids, mask), sum(losses) / len(losses))
-
-
+@pytest.mark.points(2)
 @named("garbage", {"nan": math.nan, "infinite": math.inf, "large": 1e30})
 def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
-    logits, input_ids, mask = ragged()
+    logits, input_ids = normal(3, 5, 6), torch.randint(6, (3, 5), generator=torch.Generator().manual_seed(2))
+    mask = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 0, 0], [0, 0, 0, 1, 0]], dtype=torch.bool)
     used = mask.roll(-1, dims=1).unsqueeze(2)
     wanted = reference(sft_loss, logits, input_ids, mask)
     assert_equal(sft_loss(logits.masked_fill(~used, garbage), input_ids, mask), wanted)
 
 
-@pytest.mark.parametrize("temperature", [0.6, 1.3])
-def test_evaluate_policy_evaluates_what_it_returns(temperature):
-    # Gold reward and grammar are those of the returned texts; no review of the fluent table needs all 24 tokens.
-    draw = torch.Generator().manual_seed(8)
-    tables = {"policy": fluent(draw), "reference": fluent(draw)}
-    answer = JUDGED(prompts=PROMPTS * 5, **tables, temperature=temperature, max_new_tokens=24)
-    texts = answer["responses"].split(" | ")
-    gold = sum(gold_score(prompt, text) for prompt, text in zip(PROMPTS * 5, texts, strict=True)) / 15
-    well_formed = sum(map(is_well_formed, texts)) / 15
-    assert answer["valid"] <= well_formed + 1e-6, "no more valid than well-formed"
-    assert answer["gold"] <= gold + 1e-6, f"a gold of at most {gold:.4f}, that of the texts"
-    assert_equals_reference(answer)
-
-
+@pytest.mark.points(2)
 def test_evaluate_policy_of_the_reference_itself_has_no_kl():
     table = fluent(torch.Generator().manual_seed(9))
     places = 0.2 * normal(32, len(WORDS))

@@ -24,7 +24,7 @@ class SFTLoss(Wrong, of="sft_loss"):
     every_token_learned = edit("loss_mask[:, 1:] => torch.ones_like(loss_mask[:, 1:])")
     """the mask isn't used, so prompt and padding are learned as well"""
     likelihood_minimized = edit("-masked => masked")
-    """the mean log-likelihood has no minus, so who minimizes it unlearns"""
+    """the mean log-likelihood has no minus sign, so minimizing it unlearns the demonstrations"""
     tokens_summed = edit("loss_mask[:, 1:]) => loss_mask[:, 1:]) * loss_mask[:, 1:].sum()")
     """you take the sum over the tokens, so a long batch takes larger steps, and it should be a mean"""
     mean_of_row_means = instead(
@@ -69,14 +69,12 @@ class TrainSFT(Wrong, of="train_sft"):
     """the prompt is learned too; data.loss_mask marks the response, and data.attention_mask all that isn't padding"""
     learning_rate_not_decayed = edit("decay.step() => pass")
     """the learning rate stays the same, but it should decay linearly to 0 over the steps"""
-    seed_ignored = edit("config.seed => 0")
-    """the seed is ignored, so every run takes the demonstrations in one order"""
     every_demonstration_twice = edit("order.split(config.batch_size) => 2 * order.split(config.batch_size)")
     """you pass twice over the demonstrations, but each should be seen once, or it's learned by heart"""
     sft_gradients_pile_up = edit("optimizer.zero_grad(set_to_none=True) => pass")
     """the gradients are never forgotten, so each step takes all earlier ones again"""
     sft_gradients_not_clipped = edit("nn.utils.clip_grad_norm_(policy.parameters(), 1.0) => pass")
-    """the gradients are not clipped to the norm 1"""
+    """the gradients aren't clipped to the norm 1, so one odd batch can throw the model far off"""
     weights_decayed = edit("weight_decay=0.0,  => ")
     """AdamW's default weight decay moves the weights to 0; here it is 0"""
     trained_in_eval_mode = edit("policy.train() => policy.eval()")
@@ -182,4 +180,4 @@ class TrainPolicy(Wrong, of="train_policy"):
         "\n"
         "trainer = PPO",
     )
-    """the gold score is the reward, but the truth is for the evaluation only, and training has the reward model"""
+    """the gold score is the reward, but the truth is for the evaluation only; training has the reward model"""
