@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import torch
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +34,7 @@ class Relay:
         os.dup2(2, 1)
         self._samples: list[dict[str, float]] = []
         self._left = 0
-        self._resident = _resident_mib()
+        self._resident = psutil.Process().memory_info().rss / 2**20
 
     def wait(self) -> None:
         """Wait for an order, then start the clock.
@@ -59,7 +60,7 @@ class Relay:
             "samples": self._samples,
             "before_mib": self._resident,
             "peak_mib": _peak_mib(),
-            "gpu_mib": _gpu_mib(),
+            "gpu_mib": torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_initialized() else 0.0,
         }
         self._answers.write(json.dumps(answer) + "\n")
         self._answers.flush()
@@ -68,17 +69,6 @@ class Relay:
 
     def _start_clock(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-
-def _resident_mib() -> float:
-    return psutil.Process().memory_info().rss / 2**20
-
-
-def _gpu_mib() -> float:
-    """The peak of what this process has allocated on the GPU; 0 where it has none."""
-    import torch
-
-    return torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_initialized() else 0.0
 
 
 def _peak_mib() -> float:

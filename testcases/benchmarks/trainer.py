@@ -7,7 +7,6 @@ run_bare.py. The JSON holds:
 
     ratio           how many of our updates fit into one of TRL's, by size: median over the pairs, wall clock; both
                     train the very same models, those of the course's builder
-    ratio_stock     the same, TRL with a GPT-2 as transformers builds it by default: its GELU is eight operations
     ratio_cpu       the same by CPU time, which other programs on the machine disturb less
     over_bare       one of our updates over the bare passes of the same models on the same batches
     over_bare_cpu   the same by CPU time
@@ -15,7 +14,6 @@ run_bare.py. The JSON holds:
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import platform
@@ -37,14 +35,13 @@ from testcases.course.records import processor_name
 from .relay import ROOT, Child
 from .workload import Workload
 
-OURS, TRL, STOCK, BARE = "run_ours", "run_trl", "run_trl stock", "run_bare"
-LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", STOCK: "TRL, stock", BARE: "bare passes"}
+OURS, TRL, BARE = "run_ours", "run_trl", "run_bare"
+LABELS = {OURS: "PPO by Hand", TRL: "TRL 1.12.0", BARE: "bare passes"}
 SIZES = (Workload(n_layer=2, n_embd=64), Workload(n_layer=4, n_embd=128))
 TRL_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 OUT = ROOT / "runs" / "bench"
 FIGURES = {
     "ratio": (TRL, OURS, "wall"),
-    "ratio_stock": (STOCK, OURS, "wall"),
     "ratio_cpu": (TRL, OURS, "cpu"),
     "over_bare": (OURS, BARE, "wall"),
     "over_bare_cpu": (OURS, BARE, "cpu"),
@@ -61,7 +58,7 @@ def compare(
         work: what is timed.
         pairs: rounds; in each, every contestant runs.
         updates: in one round, for each contestant.
-        contestants: OURS, TRL, STOCK, BARE or some of them.
+        contestants: OURS, TRL, BARE or some of them.
         trl_python: the interpreter that has TRL.
 
     Returns:
@@ -97,9 +94,8 @@ def paired_ratio(result: dict[str, Any], above: str, below: str, clock: str = "w
 
 def start(name: str, work: Workload, trl_python: Path | str = TRL_PYTHON) -> Child:
     """A contestant in its own process, TRL in its own environment."""
-    python = str(trl_python) if name in (TRL, STOCK) else sys.executable
-    work = dataclasses.replace(work, stock=name == STOCK)
-    return Child(name, [python, "-m", f"{__package__}.{name.split()[0]}", work.to_json()], work.threads)
+    python = str(trl_python) if name == TRL else sys.executable
+    return Child(name, [python, "-m", f"{__package__}.{name}", work.to_json()], work.threads)
 
 
 def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
@@ -121,7 +117,7 @@ def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable
     }
     for work in sizes:
         say(f"{work.name}: {len(LABELS)} contestants, {pairs} rounds of {updates} updates ...")
-        result = compare(work, pairs, updates, (BARE, OURS, TRL, STOCK))
+        result = compare(work, pairs, updates, (BARE, OURS, TRL))
         for figure, pair in FIGURES.items():
             report[figure][work.name] = paired_ratio(result, *pair)
         report["sizes"][work.name] = {LABELS[name]: numbers for name, numbers in result.items()}
@@ -159,8 +155,7 @@ def show(report: dict[str, Any], console: Console) -> None:
         console.print(table)
     for size in report["sizes"]:
         console.print(
-            f"{size}: TRL / ours {report['ratio'][size]:.2f} (stock GPT-2 {report['ratio_stock'][size]:.2f}, CPU time "
-            f"{report['ratio_cpu'][size]:.2f}), "
+            f"{size}: TRL / ours {report['ratio'][size]:.2f} (CPU time {report['ratio_cpu'][size]:.2f}), "
             f"ours / bare {report['over_bare'][size]:.2f} (CPU time {report['over_bare_cpu'][size]:.2f})"
         )
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from transformers import GPT2Config
-from transformers.activations import ACT2FN
 
 from tiny_models.builders import build_gpt2
 
@@ -44,9 +42,6 @@ class Workload:
     """Rows sampled and scored at once; None: the batch."""
     micro: int | None = None
     """Rows in one forward and backward; None: the minibatch."""
-    stock: bool = False
-    """GELU as `GPT2Config` has it unless told otherwise: the same function as that of the course's builder, but put
-    together from eight operations instead of one."""
 
     @property
     def name(self) -> str:
@@ -74,7 +69,7 @@ class Workload:
 
     def language_model(self, seed: int) -> GPT2LMHeadModel:
         """A GPT-2 with random weights; the same seed gives the same weights in every process."""
-        model = build_gpt2(
+        return build_gpt2(
             self.vocab_size,
             n_layer=self.n_layer,
             n_embd=self.n_embd,
@@ -84,11 +79,6 @@ class Workload:
             pad_token_id=0,
             seed=seed,
         )
-        if self.stock:
-            model.config.activation_function = GPT2Config().activation_function
-            for block in model.transformer.h:
-                block.mlp.act = ACT2FN[model.config.activation_function]
-        return model
 
     def prompts(self, count: int = 1024) -> list[list[int]]:
         """Prompts of random tokens, all of one length."""
