@@ -3,9 +3,8 @@
 from matplotlib.figure import Figure
 
 from . import BLUE, GREEN, ORANGE, PINK
-from .diagram import Arrow, Box, diagram
 from .one_response import numbers
-from .style import INK, RULE, canvas
+from .style import INK, RULE, Arrow, Box, canvas, diagram
 
 
 def agent_environment() -> tuple[Figure, str]:

@@ -3,8 +3,7 @@
 from matplotlib.figure import Figure
 
 from . import BLUE, GREEN, PINK
-from .diagram import Arrow, Box, diagram
-from .style import INK
+from .style import INK, Arrow, Box, diagram
 
 
 def two_processes() -> tuple[Figure, str]:

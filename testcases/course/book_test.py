@@ -16,7 +16,7 @@ import torch
 from book.playgrounds import RECORDED
 from solutions.lesson01_masked_sequences import masked_mean
 from solutions.lesson03_policy_gradient import leave_one_out_baseline
-from solutions.lesson04_gae import compute_response_gae, td_errors
+from solutions.lesson04_gae import compute_response_gae
 from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import sample_token
@@ -316,14 +316,3 @@ def test_each_playground_draws_and_over_optimization_says_what_was_recorded(book
     assert f"gold {run['gold'][-1]:.2f}, proxy {run['proxy'][-1]:.2f}" in said["12_overoptimization"].replace(
         "\u2212", "-"
     )
-
-
-def test_the_playground_of_credit_gives_it_to_the_word_of_praise() -> None:
-    """`values[t]` is the estimate before word t, so a word that raises it is followed by the higher value."""
-    text = (ROOT / "book/static/playgrounds/playgrounds.js").read_text("utf-8")
-    words, values = (
-        json.loads(re.search(rf"^const {name} = (\[.*?\]);", text, re.M)[1]) for name in ("WORDS", "VALUES")
-    )
-    rewards = torch.tensor([0.0] * (len(words) - 1) + [1.0])
-    errors = td_errors(rewards, torch.tensor([*values, 0.0]), rewards, gamma=1.0)
-    assert words[errors.argmax()] == "superb"

@@ -1,16 +1,25 @@
-"""Numbers that a text quotes and that no program of the text prints."""
+"""Numbers that a text, figure or playground quotes and that no program of the text prints.
 
+Most of them belong to one response that goes through all lessons, and to one run of `make demo` of seed 0.
+"""
+
+import json
 import random
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+from book.figures.lesson12_capstone import RECORDED
+from book.figures.one_response import numbers
 from ppo_by_hand.core.texts import encode_prompts
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import generate
 from solutions.lesson13_after_ppo import kl_token_losses
-from testcases.harness.catalog.lessons import TUTORIAL
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TUTORIAL
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tiny_models.language import sample_prompts
 from tiny_models.tokenizer import build_tokenizer
@@ -79,3 +88,105 @@ def test_lesson_13_the_gradient_of_ratio_times_k3_is_that_of_each_tokens_kl_only
     )
     of_loss, of_kl = gradients(shift=0.7)
     assert (of_loss[1] - of_kl[1]).abs().max() > 0.01, "after a step the prefixes are the old policy's"
+
+
+ONE = numbers()
+ROWS = {name: values.tolist() for name, values in ONE.rows().items()}
+RUN = json.loads(RECORDED.read_text("utf-8"))
+TEXTS = [ROOT / "tutorial" / "README.md", *sorted((ROOT / "tutorial").glob("lesson*/*.md"))]
+SAID = {
+    "tutorial/README.md": (
+        "the score: {score:.2f}.",
+        "-{kl_coef} * ({log_probs[superb]:.2f} + {minus_ref[superb]:.2f}) = {rewards[superb]:.2f}",
+        '"superb" raises it from {values[superb]:.2f} to {values[but]:.2f}, and "weak" lowers it from '
+        "{values[weak]:.2f} to {values[.]:.2f}",
+    ),
+    "tutorial/lesson04_gae/README.md": (
+        "the reward model gave it {score:.2f}. The critic (lesson 0) had expected {values[the]:.2f}, so the review is "
+        "better than expected, by {advantages, lam = 1[the]:.2f}.",
+        'finds a surprise of +{TD error[superb]:.2f} at "superb" and one of {TD error[weak]:.2f} at "weak"',
+        "{rewards[superb]:.2f} + {values[but]:.2f} - {values[superb]:.2f} = {TD error[superb]:.2f}",
+        '"but". The critic saw nothing wrong with it ({TD error[but]:.2f})',
+        '"but" becomes {advantages[but]:.2f}',
+    ),
+    "tutorial/lesson07_actor_critic/README.md": (
+        '"superb" +{TD error, read too late[superb]:.2f}, "was" +{TD error, read too late[was]:.2f}',
+        '{values[superb]:.2f} after "the film was", {values[but]:.2f} after "the film was superb"',
+    ),
+}
+"""Sentences with numbers of the response; a word stands for its first place in it."""
+
+
+def tables(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The rows, without their first cell, of each table whose columns are the response's tokens."""
+    here = False
+    for line in text.splitlines():
+        cells = [re.sub(r"[*`]", "", cell).strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("| |") and cells[-len(ONE.tokens) :] == ONE.tokens:
+            here = True
+        elif here and line.startswith("| ") and cells[0]:
+            yield cells[0], cells[1:]
+        elif not line.startswith("|"):
+            here = False
+
+
+def shown(number: float) -> str:
+    return f"{round(number, 2) + 0.0:.2f}"
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_table_of_the_response_has_its_numbers(path: Path):
+    wrong = [
+        f"{name}: expected {list(map(shown, ROWS.get(name, [])))}, got {cells}"
+        for name, cells in tables(path.read_text("utf-8"))
+        if cells != list(map(shown, ROWS.get(name, [])))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_lessons_4_7_and_8_have_such_a_table():
+    having = [path.parent.name[:8] for path in TEXTS if list(tables(path.read_text("utf-8")))]
+    assert {"lesson04", "lesson07", "lesson08"} <= set(having)
+
+
+@pytest.mark.parametrize(
+    "file, sentence", [(file, sentence) for file, sentences in SAID.items() for sentence in sentences]
+)
+def test_a_sentence_about_the_response_has_its_numbers(file: str, sentence: str):
+    first = {word: ONE.tokens.index(word) for word in ONE.tokens}
+    given = ROWS | {"minus_ref": [-number for number in ROWS["ref_log_probs"]]}
+
+    def filled(match: re.Match[str]) -> str:
+        name, word = match["name"], match["word"]
+        return shown(given[name][first[word]] if word else getattr(ONE, name)) if match["form"] else str(ONE.kl_coef)
+
+    expected = re.sub(r"\{(?P<name>[^}:[]+)(\[(?P<word>[^]]+)\])?(?P<form>:\.2f)?\}", filled, sentence)
+    assert expected in re.sub(r"\*\*|\s+", lambda m: "" if "*" in m[0] else " ", (ROOT / file).read_text("utf-8"))
+
+
+def test_the_playground_starts_from_it():
+    script = (ROOT / "book" / "static" / "playgrounds" / "playgrounds.js").read_text("utf-8")
+    words, values = (json.loads(re.search(rf"const {name} = (\[.*?\]);", script)[1]) for name in ("WORDS", "VALUES"))
+    assert words == ONE.tokens and values == [round(value, 2) for value in ROWS["values"]]
+    assert f'label: "score at the end", min: -2, max: 2, step: 0.01, value: {round(ONE.score, 2)}' in script
+
+
+def test_the_table_of_lesson_12_is_the_recorded_run():
+    text = (TUTORIAL / "lesson12_capstone/README.md").read_text("utf-8").replace("**", "")
+    for name, title in (("sft", "SFT"), ("ppo", "PPO, `kl_coef = 0.09`"), ("no_kl", "PPO without KL penalty")):
+        one = RUN[name]
+        distance = f"{one['kl']:.0f} nats" if one["kl"] > 0.5 else "0"
+        row = f"| {title} | {one['proxy']:.2f} | {one['gold']:.2f} | {distance} | {one['valid']:.0%} |"
+        assert row.replace("%", " %") in text, row
+    assert RUN["no_kl"]["response"] in " ".join(text.split())
+    assert RUN["kl_coef"] == 0.09
+
+
+def test_the_first_of_the_ten_seeds_is_the_recorded_run():
+    runs = json.loads((SOLUTIONS / "demo/ten_seeds.json").read_text("utf-8"))["runs"]
+    (first,) = [run for run in runs if not run["seed"]]
+    for name in ("sft", "ppo", "no_kl"):
+        assert all(round(number, 4) == RUN[name][key] for key, number in first[name].items()), name
+    sft, ppo = first["sft"]["gold"], first["ppo"]["gold"]
+    row = f"| 0 | {first['reward_model']['accuracy']:.3f} | {sft:.2f} | {ppo:.2f} |"
+    assert row in (ROOT / "book/pages/benchmarks.md").read_text("utf-8")

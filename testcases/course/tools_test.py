@@ -1,13 +1,106 @@
-"""The commands themselves: what takes a core for long and is no test, and what all have in common."""
+"""The commands, README.md and its pictures: what make does, installs and says, and what takes a core for long."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from book.figures.lesson00_one_screen import COMMANDS, FAILURE, RECORDED
+from testcases.course import records
+from testcases.course.students import replace_body, run_pytest, solved_folder
 from testcases.harness.catalog.lessons import ROOT
+
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[\w-]+)?\)")
+APART = [path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"]
+
+
+@pytest.mark.slow
+def test_the_picture_of_a_failure_is_what_pytest_says(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
+    said = run_pytest(folder, "-m", "basic", "-k", "td_errors_by_hand", "-p", "no:randomly").stdout
+    assert FAILURE in said
+
+
+def test_the_moving_picture_shows_the_runs_that_lesson_0_quotes():
+    """To record it again: python -m book.figures.lesson00_one_screen."""
+    runs = json.loads(RECORDED.read_text("utf-8"))
+    shown = ["".join(f"{line}\n" for _, line in runs[command]) for command in COMMANDS]
+    assert shown == [re.sub(r"(?m)^(?! +\d+ ).*\n", "", printed) for printed in records.printed("lesson00")]
+
+
+@pytest.mark.parametrize("path", APART, ids=lambda path: path.name)
+def test_every_link_of_a_page_outside_of_the_book_leads_to_something(path: Path):
+    missing = [link for link in LINK.findall(path.read_text("utf-8")) if not (path.parent / link).exists()]
+    assert not missing
+
+
+PYTHON = """#!/bin/sh
+echo "$@" >> "$ASKED"
+case "$*" in
+  "-m venv --clear "*) rm -rf "$4"; mkdir -p "$4/bin"; cp "$0" "$4/bin/python" ;;
+  "-m pip install "*) test -z "$BROKEN" || { echo "ERROR: $BROKEN"; exit 1; } ;;
+  "-c import venv"*) exit 0 ;;
+  "-c import sys"*) test -z "$OLD" ;;
+  --version) echo "Python 3.8.10" ;;
+esac
+"""
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A folder with a space in its name that holds what make needs, and the Python."""
+    folder = tmp_path / "my course"
+    folder.mkdir()
+    for name in ("Makefile", "requirements.lock", "requirements-lab.lock"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "python").write_text(PYTHON, "utf-8")
+    (folder / "python").chmod(0o755)
+    return folder
+
+
+def make(clone: Path, target: str = "setup", **environment: str) -> tuple[int, str, list[str]]:
+    """Exit status, what was printed, and what Python was asked to do since the last call."""
+    asked = clone / "asked"
+    asked.write_text("")
+    around = {"PATH": "/usr/bin:/bin", "ASKED": str(asked), "OLD": "", "BROKEN": "", **environment}
+    command = ["make", "--no-print-directory", "PYTHON=./python", target]
+    done = subprocess.run(command, cwd=clone, env=around, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr, asked.read_text().splitlines()
+
+
+def test_a_second_call_installs_nothing(clone: Path):
+    status, _, asked = make(clone)
+    assert status == 0 and any(line.startswith("-m pip install") for line in asked)
+    assert make(clone)[2] == []
+
+
+def test_after_an_interrupted_installation_the_next_call_starts_clean(clone: Path):
+    status, said, _ = make(clone, BROKEN="[Errno 28] No space left on device")
+    assert status != 0 and "No space left on device" in said
+    assert "error: pip could not fill .venv, and its last lines above say why" in said
+    (clone / ".venv" / "half").touch()
+    status, _, asked = make(clone)
+    assert status == 0 and "-m venv --clear .venv" in asked and not (clone / ".venv" / "half").exists()
+
+
+def test_the_lab_is_added_to_the_same_environment(clone: Path):
+    make(clone)
+    asked = make(clone, ".venv/.ready-lab")[2]
+    assert any("-c requirements.lock -r requirements-lab.lock" in line for line in asked)
+    assert not any("--clear" in line for line in asked)
+    assert make(clone, ".venv/.ready-lab")[2] == [] and make(clone)[2] == []
+
+
+def test_an_old_python_hears_which_one_is_needed(clone: Path):
+    status, said, asked = make(clone, OLD="1")
+    assert status != 0 and "error: expected Python 3.11 or newer, got Python 3.8.10" in said
+    assert not any("pip" in line for line in asked)
 
 
 @pytest.mark.slow
