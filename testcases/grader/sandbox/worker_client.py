@@ -23,6 +23,13 @@ from . import staging
 from .clock import Clock, Handed, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
+HURRY = 0.25
+"""Of its seconds a call has this share, once an exercise of the submission was found that never ends."""
+TOGETHER = 4
+"""All calls of an exercise have so many times the seconds of one."""
+SHORT_TRY = 2.0
+"""The seconds that a file may take to load, once another one of the submission was too slow."""
+
 
 class InSandbox:
     """Answers calls about one submission through workers. It never raises for what a student did.
@@ -44,8 +51,6 @@ class InSandbox:
         self._behind: _Behind | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
-        self._endless: dict[str, StudentError] = {}
-        """By file: those that never finish loading, whichever exercise asks for them."""
         self.unloaded: dict[str, StudentError] = {}
         """By file: how it died while it was loaded."""
 
@@ -64,8 +69,8 @@ class InSandbox:
         return other
 
     def _run(self, call: Call) -> Outcome:
-        key, file = (call.lesson, call.exercise), read_lesson(call.lesson).file_of(call.exercise)
-        if refused := self._refused(key, file):
+        key, file = (call.lesson, call.exercise), f"{call.lesson}/{read_lesson(call.lesson).file_of(call.exercise)}"
+        if refused := self._refused(key, file, TOGETHER * call.seconds):
             return Outcome(error=refused)
         serves = call.lesson, call.exercise if call.lesson in staging.APART else ""
         if self._worker and self._worker.serves != serves:
@@ -74,10 +79,11 @@ class InSandbox:
             self._end_worker()
         if self._worker is None:
             self._worker = self._start(serves, call)
-        clock, is_loaded = Clock(self._worker.process, 0.0), False
+        worker, clock = self._worker, Clock(self._worker.process, 0.0)
         try:
-            is_loaded = file in self._worker.loaded or self._worker.load(file, call)
-            outcome = self._worker.ask(call)
+            if file not in worker.loaded:
+                worker.load(file, call)
+            outcome = worker.ask(call, HURRY if self.sandbox.endless else 1.0)
         except _Ended as ended:
             self._worker = None
             outcome = Outcome(error=ended.error)
@@ -88,19 +94,31 @@ class InSandbox:
         if call.behind:
             outcome = self._as_said_behind(outcome)
         if outcome.error and outcome.error.kind in ("timeout", "crash", "memory", "tamper"):
-            self._ends.setdefault(key, []).append(outcome.error)
-            if not is_loaded and outcome.error.kind == "timeout":
-                self._endless[file] = outcome.error
-        if outcome.error and (outcome.error.kind == "load" or (not is_loaded and outcome.error.kind != "tamper")):
-            self.unloaded.setdefault(f"{call.lesson}/{file}", outcome.error)
+            self._keep_end(key, file, outcome.error, file in worker.loaded)
+        elif outcome.error and outcome.error.kind == "load":
+            self.unloaded.setdefault(file, outcome.error)
         # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
         seconds = (clock.own() + clock.wall()) / 2
         self._spent[key] = self._spent.get(key, 0.0) + seconds
         self.sandbox.spent += seconds
         return outcome
 
-    def _refused(self, key: tuple[str, str], file: str) -> StudentError | None:
+    def _keep_end(self, key: tuple[str, str], file: str, error: StudentError, is_loaded: bool) -> None:
+        ends = self._ends.setdefault(key, [])
+        ends.append(error)
+        if not is_loaded and error.kind != "tamper":
+            self.unloaded.setdefault(file, error)
+            self.sandbox.unloaded[file] += 1
+            if error.kind == "timeout" or self.sandbox.unloaded[file] >= self.limits.ends:
+                self.sandbox.never_load[file] = error
+        elif error.kind == "timeout" and len(ends) >= self.limits.ends:
+            self.sandbox.endless.add(key)
+
+    def _refused(self, key: tuple[str, str], file: str, seconds: float) -> StudentError | None:
         """Why an exercise is asked nothing more."""
+        if error := self.sandbox.never_load.get(file):
+            self.unloaded.setdefault(file, error)
+            return error
         ends, limits = self._ends.get(key, []), self.limits
         for end in ends:
             if end.kind == "tamper":
@@ -109,13 +127,14 @@ class InSandbox:
             why = f"not asked, since {len(ends)} of its calls came to no end: {ends[-1].message}"
             return replace(ends[-1], message=why)
         for of, spent, most in (
-            ("this exercise", self._spent.get(key, 0.0), limits.exercise_seconds),
+            ("this exercise", self._spent.get(key, 0.0), min(seconds, limits.exercise_seconds)),
             ("this lesson", sum(self._spent.values()), limits.lesson_seconds),
             ("this submission", self.sandbox.spent, limits.submission_seconds),
         ):
             if spent > most:
+                self.sandbox.endless.add(key)
                 return ends[-1] if ends else _not_asked(f"the calls of {of} together took more than {most:g} seconds")
-        return self._endless.get(file)
+        return None
 
     def _as_said_behind(self, outcome: Outcome) -> Outcome:
         """What the two workers say must agree."""
@@ -198,7 +217,9 @@ class _Worker:
         self.channel, self.status = sandbox.open(lesson, link)
         self.handed = Handed()
         self.process: int | None = None
-        self.import_seconds = self.limits.import_seconds
+        # Of a submission with a file that was too slow to load, each other file has one short try.
+        is_slow = any(error.kind == "timeout" for error in sandbox.never_load.values())
+        self.import_seconds = min(SHORT_TRY, self.limits.import_seconds) if is_slow else self.limits.import_seconds
         self.loaded: set[str] = set()
         deadline = within(self.limits.load_seconds)
         try:
@@ -213,36 +234,44 @@ class _Worker:
     def _send_files(self, own: Mapping[str, bytes], course: Mapping[str, bytes]) -> None:
         files = {f"tutorial/{path}": data for path, data in own.items()}
         files |= {f"course/{path}": data for path, data in course.items()}
-        told = {"lesson": self.serves[0], "import_seconds": self.limits.import_seconds}
+        told = {"lesson": self.serves[0], "import_seconds": self.import_seconds}
         head = json.dumps({**told, "files": [[path, len(data)] for path, data in files.items()]}).encode()
         self.channel.settimeout(self.limits.load_seconds)
         self.channel.sendall(b"".join([struct.pack("<I", len(head)), head, *files.values()]))
 
-    def load(self, file: str, call: Call) -> bool:
-        """Let it load the file of an exercise; False where it was too slow, as it says itself.
+    def load(self, file: str, call: Call) -> None:
+        """Let it load the file of an exercise.
 
         Raises:
             _Ended: as for a question.
         """
-        self.loaded.add(file)
-        seconds = min(call.seconds, self.limits.call_seconds)
+        seconds = 0.0 if self.import_seconds < self.limits.import_seconds else self._seconds_of(call)
         asked = {"load": [call.lesson, call.exercise, seconds]}
-        seconds += self.limits.import_seconds
+        seconds += self.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
         answer, _ = self._exchange(asked, b"", Clock(self.process, seconds + self.limits.grace_seconds), late)
-        return answer == {"loaded": True}
+        if answer != {"loaded": True}:
+            self.end()
+            raise _Ended(late)
+        self.loaded.add(file)
 
-    def ask(self, call: Call) -> Outcome:
+    def _seconds_of(self, call: Call) -> float:
+        return min(call.seconds, self.limits.call_seconds)
+
+    def ask(self, call: Call, share: float = 1.0) -> Outcome:
         """
+        Args:
+            share: of the seconds that the call has.
+
         Raises:
             _Ended: the worker died, was late or sent nonsense; it is gone now.
             WorkerError: it never started.
         """
         call = replace(call, arguments=call.shown) if call.behind else call
-        seconds = min(call.seconds, self.limits.call_seconds)
+        seconds = share * self._seconds_of(call)
         (header, body), _ = packed(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
-        clock = Clock(self.process, seconds + self.limits.grace_seconds + self.import_seconds)
+        clock = Clock(self.process, seconds + self.limits.grace_seconds)
         asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
@@ -252,7 +281,6 @@ class _Worker:
         except wire.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
-        self.import_seconds -= max(0.0, clock.own() - seconds - self.limits.grace_seconds)
         return replace(outcome, changed=self._changed(call, header, body, place))
 
     def _exchange(self, asked: Any, body: bytes, clock: Clock, late: StudentError) -> tuple[Any, bytearray]:

@@ -6,6 +6,12 @@ from typing import Any
 
 import pytest
 
+from testcases.grader.intake.submissions import Submission
+from testcases.grader.marking.assignment import course_points
+from testcases.grader.marking.grade import Grader
+from testcases.grader.marking.secret import secret_of
+from testcases.grader.sandbox.sandbox import Limits, Sandbox
+from testcases.grader.sandbox.worker_client import SHORT_TRY, _Worker
 from testcases.grader.tests.running import LONGEST, SECRET, TARGET, check, results, solved, start
 from testcases.harness.catalog.lessons import SOLUTIONS
 
@@ -38,6 +44,34 @@ def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_
     slow = [test["status"] for test in found["n_step_advantages"]["tests"]]
     assert slow.count("timeout") > 2 and found["n_step_advantages"]["status"] == "timeout"
     assert {marks["status"] for name, marks in found.items() if name != "n_step_advantages"} == {"passed"}
+
+
+@pytest.mark.parametrize(
+    "top, tries",
+    [("while True:\n    pass", [("lesson04_gae", 2.5), ("lesson05_ppo_loss", SHORT_TRY)]), ("import os\nos._exit(0)", 4)],
+    ids=["loops", "exits"],
+)
+def test_a_file_that_does_not_load_is_not_asked_again(
+    bubblewrap: None, monkeypatch: pytest.MonkeyPatch, top: str, tries: Any
+):
+    """Whichever exercise asks, and whatever a search for causes puts into its text; others have one short try."""
+    asked, load = [], _Worker.load
+    monkeypatch.setattr(
+        _Worker, "load", lambda one, *of: (asked.append((one.serves[0], one.import_seconds)), load(one, *of))
+    )
+    lessons = "lesson04_gae", "lesson05_ppo_loss"
+    files = {f"{one}/{path.name}": path.read_bytes() for one in lessons for path in (SOLUTIONS / one).glob("[a-z]*.py")}
+    changed = {path: data + f"\n\n{top}\n".encode() for path, data in files.items()}
+    limits = Limits(call_seconds=0.5, grace_seconds=0.3, import_seconds=2.5)
+    with Sandbox("bwrap", limits) as sandbox:
+        exercises = tuple(one for one in course_points() if one[0] in lessons)
+        result = Grader(sandbox, secret_of(SECRET), exercises).grade(Submission("ann", files=changed))
+    assert asked == tries or len(asked) == tries
+    for lesson in result["lessons"].values():
+        assert {one["status"] for one in lesson["exercises"].values()} <= {"timeout", "crash"}
+        assert len(lesson["unloaded"]) == 1
+        if top.startswith("while"):
+            assert all("its file was not loaded after" in one["told"] for one in lesson["exercises"].values())
 
 
 def test_a_lesson_has_a_limit_of_its_own_and_what_it_did_not_ask_is_listed(bubblewrap: None, tmp_path: Path):
