@@ -29,7 +29,6 @@ from .intake.exports import HandIn, find_outside, told  # noqa: E402
 from .intake.selection import course_files  # noqa: E402
 from .intake.submissions import from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
-from .marking.secret import kept_in, new, secret_of  # noqa: E402
 from .sandbox.sandbox import Limits, check_sandbox  # noqa: E402
 from .status import GRADER, NOT_SANDBOXED  # noqa: E402
 from .text import clean  # noqa: E402
@@ -94,19 +93,20 @@ def run(options: argparse.Namespace) -> int:
     if options.dry not in ("", "0"):
         return _dry(hand_ins if folder else None, assignment, known)
     check_sandbox(kind)
-    secret = secret_of(options.secret) if options.secret else None
     import torch
 
     from .marking.batch import Batch
+    from .marking.grade import kept_secret, new_secret, secret_of
 
     torch.set_num_threads(1)
+    secret = secret_of(options.secret) if options.secret else None
 
     if folder is None:
-        return _working_tree(Batch(kind, secret or new(), jobs, limits, assignment))
+        return _working_tree(Batch(kind, secret or new_secret(), jobs, limits, assignment))
     os.umask(0o077)
     with _alone(out):
         people.keep(out, roster)
-        batch = Batch(kind, secret or kept_in(out), jobs, limits, assignment, edits.regrade())
+        batch = Batch(kind, secret or kept_secret(out), jobs, limits, assignment, edits.regrade())
         return _class(folder, out, batch, known)
 
 

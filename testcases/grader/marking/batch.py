@@ -28,8 +28,7 @@ from ..sandbox.guest.worker import die_with_parent
 from ..sandbox.sandbox import Limits, Sandbox
 from ..text import clean
 from .assignment import Assignment
-from .grade import Grader, empty_result, has_grader_error, plan
-from .secret import Secret
+from .grade import Grader, Secret, empty_result, has_grader_error, plan
 
 AT_A_TEST = "at a test"
 """Where the grader failed, but for which there is a result."""

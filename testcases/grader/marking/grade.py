@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
+from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import Entry
 from testcases.harness.execution.messages import StudentError
@@ -47,12 +52,64 @@ from ..status import (
 )
 from ..text import clean, clean_lines
 from .assignment import Exercise
-from .secret import Secret
 
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 """Letters and lines of a submission that its pages show: a course is a tenth of that."""
+SECRET, SEED_BITS = "secret.key", 128
 ALLOCATOR = "DefaultCPUAllocator"
 """Torch's, in the message of its RuntimeError where there is no memory left."""
+
+
+@dataclass(frozen=True)
+class Secret:
+    """What fresh inputs are drawn from: the suites are public, so whoever has it can write a table of answers.
+
+    It is 128 bits, made by the first run and kept beside its results, where only the instructor can read it. A result
+    holds a hash of it, and the inputs of one lesson of one submission come from another: nothing leads back, and what a
+    failure page shows of one submission's inputs says nothing about the inputs of the next.
+    """
+
+    _key: bytes = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Tells secrets apart, and says nothing about them."""
+        return self._hash("id").hex()[:16]
+
+    def seed(self, lesson: str, content: str) -> int:
+        """Of the fresh inputs of one lesson of one submission."""
+        return int.from_bytes(self._hash(f"seed\0{lesson}\0{content}")[: SEED_BITS // 8], "big")
+
+    def _hash(self, text: str) -> bytes:
+        return hmac.digest(self._key, text.encode(), "sha256")
+
+
+def secret_of(text: str) -> Secret:
+    """From any text. The detour by scrypt makes a short one slower to guess, and none as good as a made one."""
+    return Secret(hashlib.scrypt(text.strip().encode(), salt=b"ppo-by-hand", n=2**14, r=8, p=1, dklen=32))
+
+
+def new_secret() -> Secret:
+    """For this run only."""
+    return secret_of(secrets.token_hex(16))
+
+
+def kept_secret(out: Path) -> Secret:
+    """The secret of the results in a folder, made if there is none, for the owner alone by the umask of a run.
+
+    Raises:
+        OSError: the file cannot be read or written.
+        ValueError: there is nothing in it.
+    """
+    path = out / SECRET
+    if not path.exists():
+        write_text(path, secrets.token_hex(16) + "\n", lasting=True)
+    text = path.read_text("utf-8", "replace")
+    if not text.strip():
+        raise ValueError(
+            f"SECRET: expected a secret in {str(path)!r}, which is empty; remove it, and a new one is made"
+        )
+    return secret_of(text)
 
 
 def empty_result(hand_in: HandIn, common: Mapping[str, str], why: str) -> dict[str, Any]:

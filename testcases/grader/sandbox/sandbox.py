@@ -45,10 +45,6 @@ ADVICE = {
         "--security-opt apparmor=unconfined. On Ubuntu from 23.10 on: "
         "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     ),
-    "Can't mount proc": (
-        "What is missing here is a whole /proc, parts of which a container hides. Docker: --security-opt "
-        "systempaths=unconfined; podman: --security-opt unmask=ALL"
-    ),
     "unshare: unshare failed|setpriv: ": (
         "What is missing here are root's rights to mount, or to become another user: run it as an ordinary user, who "
         "needs none, or with a Python that every user can read"

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
+import os
 import secrets
 import signal
 import socket
 import struct
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import wire
+from testcases.harness.execution.executor import PATIENCE
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
 from testcases.harness.execution.modules import text_of
 from testcases.harness.suite.memo import packed
 
 from ..status import NOT_ASKED
 from . import staging
-from .clock import Clock, Handed, shake_hands, within
 from .sandbox import Sandbox, WorkerError
 
+_CREDENTIALS = struct.Struct("3i")
+_ADD_SEALS, _SEALS = 1033, 1 | 2 | 4
+"""Nobody may seal it otherwise, make it smaller or larger."""
 HURRY = 0.25
 """Of its seconds a call has this share, once an exercise of the submission was found that never ends."""
 TOGETHER = 4
@@ -79,7 +85,7 @@ class InSandbox:
             self._end_worker()
         if self._worker is None:
             self._worker = self._start(serves, call)
-        worker, clock = self._worker, Clock(self._worker.process, 0.0)
+        worker, spent = self._worker, self.sandbox.spent
         try:
             if file not in worker.loaded:
                 worker.load(file, call)
@@ -97,10 +103,7 @@ class InSandbox:
             self._keep_end(key, file, outcome.error, file in worker.loaded)
         elif outcome.error and outcome.error.kind == "load":
             self.unloaded.setdefault(file, outcome.error)
-        # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
-        seconds = (clock.own() + clock.wall()) / 2
-        self._spent[key] = self._spent.get(key, 0.0) + seconds
-        self.sandbox.spent += seconds
+        self._spent[key] = self._spent.get(key, 0.0) + self.sandbox.spent - spent
         return outcome
 
     def _keep_end(self, key: tuple[str, str], file: str, error: StudentError, is_loaded: bool) -> None:
@@ -200,6 +203,91 @@ class _Ended(Exception):
         self.error = error
 
 
+class _Clock:
+    """Of one question: the time that the worker waits for a core is not its own.
+
+    Args:
+        process: the worker's number, None if it is not known.
+        seconds: of its own time.
+    """
+
+    def __init__(self, process: int | None, seconds: float) -> None:
+        self._process, self._seconds = process, seconds
+        self._started, self._waited = time.monotonic(), self._waiting()
+
+    def left(self) -> float:
+        least = self._seconds - self.wall()
+        if least > 0:  # It has waited for nothing at worst; the kernel is asked only where that matters.
+            return max(least, 0.05)
+        left = min(self._seconds - self.own(), PATIENCE * self._seconds - self.wall())
+        return left if left <= 0 else max(left, 0.05)
+
+    def own(self) -> float:
+        return self.wall() - max(0.0, self._waiting() - self._waited)
+
+    def wall(self) -> float:
+        return time.monotonic() - self._started
+
+    def _waiting(self) -> float:
+        """The seconds that the process has been ready to run, and did not; 0 where the kernel does not say."""
+        try:
+            with open(f"/proc/{self._process}/schedstat", "rb") as file:
+                return int(file.read().split()[1]) / 1e9
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
+
+class _Handed:
+    """Memory in which a worker is handed the tensors of its questions, to see afterwards whether it has changed them.
+
+    It is a file, and read as one: what a worker does to it can end no other process.
+    """
+
+    SIZE = 2**25
+
+    def __init__(self) -> None:
+        self._file = os.fdopen(os.memfd_create("questions", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+b", 0)
+        self.descriptor = self._file.fileno()
+        os.ftruncate(self.descriptor, self.SIZE)
+        fcntl.fcntl(self.descriptor, _ADD_SEALS, _SEALS)
+        self._next = 0
+
+    def put(self, body: bytes) -> tuple[int, int] | None:
+        """Where it lies now: after what was handed before, which code may still hold; None if it is too large."""
+        if not body or len(body) > self.SIZE:
+            return None
+        start = self._next if self._next + len(body) <= self.SIZE else 0
+        os.pwrite(self.descriptor, body, start)
+        page = os.sysconf("SC_PAGE_SIZE")
+        self._next = start + len(body) + -len(body) % page
+        return start, len(body)
+
+    def get(self, place: tuple[int, int]) -> bytes:
+        return os.pread(self.descriptor, place[1], place[0])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _shake_hands(channel: socket.socket, handed: _Handed, left: Callable[[], float]) -> int | None:
+    """Give a new worker its memory; the number of its process, from the kernel.
+
+    Raises:
+        OSError: nobody answers.
+    """
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    channel.settimeout(max(0.01, left()))
+    socket.send_fds(channel, [b"m"], [handed.descriptor])
+    said, ancillary, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+    if said != b"w":
+        raise ConnectionError("the worker did not start")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            return _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0] or None
+    return None
+
+
 class _Worker:
     """One worker: one lesson, or one exercise, of one submission. One with a link to another sees nothing solved."""
 
@@ -215,15 +303,15 @@ class _Worker:
         self.sandbox, self.limits = sandbox, sandbox.limits
         self.fresh, self.link = True, link
         self.channel, self.status = sandbox.open(lesson, link)
-        self.handed = Handed()
+        self.handed = _Handed()
         self.process: int | None = None
         # Of a submission with a file that was too slow to load, each other file has one short try.
         is_slow = any(error.kind == "timeout" for error in sandbox.never_load.values())
         self.import_seconds = min(SHORT_TRY, self.limits.import_seconds) if is_slow else self.limits.import_seconds
         self.loaded: set[str] = set()
-        deadline = within(self.limits.load_seconds)
+        deadline = _Clock(None, self.limits.load_seconds).left
         try:
-            self.process = shake_hands(self.channel, self.handed, deadline)
+            self.process = _shake_hands(self.channel, self.handed, deadline)
             self._send_files(files, staging.tree(lesson, exercise, solved=link is None))
             answer, _ = wire.receive(self.channel, deadline)
         except (OSError, wire.Closed, wire.Late, wire.BadFrame) as error:
@@ -249,7 +337,7 @@ class _Worker:
         asked = {"load": [call.lesson, call.exercise, seconds]}
         seconds += self.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
-        answer, _ = self._exchange(asked, b"", Clock(self.process, seconds + self.limits.grace_seconds), late)
+        answer, _ = self._exchange(asked, b"", _Clock(self.process, seconds + self.limits.grace_seconds), late)
         if answer != {"loaded": True}:
             self.end()
             raise _Ended(late)
@@ -271,7 +359,7 @@ class _Worker:
         seconds = share * self._seconds_of(call)
         (header, body), _ = packed(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
-        clock = Clock(self.process, seconds + self.limits.grace_seconds)
+        clock = _Clock(self.process, seconds + self.limits.grace_seconds)
         asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
@@ -283,7 +371,7 @@ class _Worker:
             raise _Ended(_tamper(str(error))) from None
         return replace(outcome, changed=self._changed(call, header, body, place))
 
-    def _exchange(self, asked: Any, body: bytes, clock: Clock, late: StudentError) -> tuple[Any, bytearray]:
+    def _exchange(self, asked: Any, body: bytes, clock: _Clock, late: StudentError) -> tuple[Any, bytearray]:
         number = secrets.randbits(62)
         try:
             if not self.fresh and self._unasked():
@@ -300,6 +388,9 @@ class _Worker:
             raise _Ended(late) from None
         except wire.Closed:
             raise _Ended(self._how_it_ended()) from None
+        finally:
+            # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
+            self.sandbox.spent += (clock.own() + clock.wall()) / 2
         self.fresh = False
         return answer, body_back
 
@@ -316,7 +407,7 @@ class _Worker:
 
     def settle(self) -> StudentError | None:
         """Call its name; anything but the echo was not sent by the worker, which is gone then."""
-        clock = Clock(self.process, self.limits.grace_seconds)
+        clock = _Clock(self.process, self.limits.grace_seconds)
         try:
             answer, _ = self._exchange({"settle": True}, b"", clock, _late("it does not answer any more"))
         except _Ended as ended:
@@ -388,7 +479,7 @@ class _Behind:
         header, body = wire.pack(call)
         near, far = socket.socketpair()
         self.number = secrets.randbits(62)
-        deadline = within(self.worker.limits.load_seconds)
+        deadline = _Clock(None, self.worker.limits.load_seconds).left
         try:
             with near:
                 wire.send(self.worker.channel, {"id": self.number, "behind": header}, body, deadline)
@@ -400,7 +491,7 @@ class _Behind:
 
     def said(self, seconds: float) -> list[bool] | None:
         """What was said over the link, now that it is closed; None if the worker is lost."""
-        deadline = Clock(self.worker.process, seconds).left
+        deadline = _Clock(self.worker.process, seconds).left
         with contextlib.suppress(wire.Closed, wire.Late, wire.BadFrame):
             answer, _ = wire.receive(self.worker.channel, deadline)
             if type(answer) is dict and answer.get("id") == self.number:

@@ -15,8 +15,7 @@ from testcases.grader.intake.submissions import read_submission
 from testcases.grader.marking import batch as batches
 from testcases.grader.marking.assignment import everything
 from testcases.grader.marking.batch import Batch, grade_folder
-from testcases.grader.marking.grade import Grader
-from testcases.grader.marking.secret import secret_of
+from testcases.grader.marking.grade import Grader, secret_of
 from testcases.grader.reports import pages
 from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.status import ENCODING

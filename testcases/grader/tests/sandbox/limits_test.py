@@ -8,8 +8,7 @@ import pytest
 
 from testcases.grader.intake.submissions import Submission
 from testcases.grader.marking.assignment import course_points
-from testcases.grader.marking.grade import Grader
-from testcases.grader.marking.secret import secret_of
+from testcases.grader.marking.grade import Grader, secret_of
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import SHORT_TRY, _Worker
 from testcases.grader.tests.running import LONGEST, SECRET, TARGET, check, results, solved, start
@@ -48,7 +47,10 @@ def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_
 
 @pytest.mark.parametrize(
     "top, tries",
-    [("while True:\n    pass", [("lesson04_gae", 2.5), ("lesson05_ppo_loss", SHORT_TRY)]), ("import os\nos._exit(0)", 4)],
+    [
+        ("while True:\n    pass", [("lesson04_gae", 2.5), ("lesson05_ppo_loss", SHORT_TRY)]),
+        ("import os\nos._exit(0)", 4),
+    ],
     ids=["loops", "exits"],
 )
 def test_a_file_that_does_not_load_is_not_asked_again(

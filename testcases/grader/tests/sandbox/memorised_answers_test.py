@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.marking.grade import Grader, plan
-from testcases.grader.marking.secret import secret_of
+from testcases.grader.marking.grade import Grader, plan, secret_of
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.diagnosis.values import Diagnosis
