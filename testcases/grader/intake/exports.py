@@ -96,16 +96,11 @@ def find_outside(folder: Path, out: Path) -> list[HandIn]:
 
 
 def told(folder: Path, found: Sequence[HandIn]) -> str:
-    """What is a submission here, in a sentence; with a second one where everything lies in one thing."""
+    """What is a submission here, in a sentence."""
     beside = [clean(name) for name in sorted(os.listdir(folder)) if KEPT_BESIDE.fullmatch(name)]
     but = f", but {', '.join(beside)}: whoever handed such a file in has no row" if beside else ""
-    text = f"each thing in {clean(folder)} is a submission{but}"
-    if len(found) == 1:
-        text += (
-            f". There is only one, {found[0].student}, so if it holds the work of several people, unpack it and "
-            "give make check the folder in it"
-        )
-    return text
+    only = f": there is only one, {found[0].student}" if len(found) == 1 else ""
+    return f"each thing in {clean(folder)} is a submission{only}{but}"
 
 
 def _hand_ins(name: str, parts: list[tuple[Path, Any]], uploads: dict[str, list[dict[str, str]]]) -> Iterator[HandIn]:

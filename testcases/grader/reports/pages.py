@@ -23,7 +23,7 @@ from .. import status
 from ..intake.selection import course_files
 from ..marking.assignment import Assignment
 from ..text import clean
-from .sheets import Exercise, Points, Sheet, number
+from .sheets import Exercise, Sheet, number
 from .table import Mark
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -183,15 +183,6 @@ def _own_modules(sheet: Sheet) -> list[str]:
     return [file.path for file in sheet.files if file.path not in course_files()]
 
 
-def _bar(points: Points) -> Markup:
-    """A bar as SVG: width by attribute, since the policy forbids inline styles."""
-    percent = 100 * points.score / points.most if points.most else 0.0
-    return Markup(
-        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{:.0f} percent">'
-        '<rect class="back" width="100" height="10"/><rect class="score" width="{:.1f}" height="10"/></svg>'
-    ).format(percent, percent)
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -203,14 +194,12 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         number=number,
-        bar=_bar,
         words=status.STATUSES,
         tones=TONES,
         alarm_statuses=ALARMS,
         alarms=ORDER[:3],
         stories=stories,
         own_modules=_own_modules,
-        points_of=Points,
     )
     return environment
 

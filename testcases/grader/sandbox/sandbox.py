@@ -45,6 +45,10 @@ ADVICE = {
         "--security-opt apparmor=unconfined. On Ubuntu from 23.10 on: "
         "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     ),
+    "Can't mount proc": (
+        "What is missing here is a whole /proc, parts of which a container hides. Docker: --security-opt "
+        "systempaths=unconfined; podman: --security-opt unmask=ALL"
+    ),
     "unshare: unshare failed|setpriv: ": (
         "What is missing here are root's rights to mount, or to become another user: run it as an ordinary user, who "
         "needs none, or with a Python that every user can read"
@@ -71,12 +75,10 @@ ENVIRONMENT = {
 }
 
 
-PRIVATE = ("solutions", "testcases", "tutorial", "notebooks", "book", "runs", ".git")
-
-HOLDS = "its code ran as another user, which had no network and could not write to the course or to these results"
-HOLDS_NOT = (
-    "it could see the machine's processes and whatever every user can read, fill /tmp, and take more than its share of "
-    "memory"
+HOLDS = (
+    "its code ran as another user, which had no network and could not write to the course or to these results, but it "
+    "could see the machine's processes and whatever every user can read (chmod go-rwx on the course closes its "
+    "solutions), fill /tmp, and take more than its share of memory"
 )
 NOTHING = (
     "this code could have changed its own marks, and everything else on this machine (it runs as another user where "
@@ -378,9 +380,4 @@ def another_user(number: int = 0) -> int:
 
 def what_holds() -> str:
     """What protects the instructor from a submission, and what does not."""
-    if not another_user():
-        return NOTHING
-    readable = [name for name in PRIVATE if (ROOT / name).exists() and is_open(str(ROOT / name))]
-    if readable:
-        return f"{HOLDS}, but it could read {', '.join(readable)} of the course (chmod go-rwx closes them); {HOLDS_NOT}"
-    return f"{HOLDS}, nor read the solutions and the suites; {HOLDS_NOT}"
+    return HOLDS if another_user() else NOTHING

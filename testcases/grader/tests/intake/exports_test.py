@@ -148,7 +148,7 @@ def test_what_one_person_hands_in_is_nobody_elses(tmp_path: Path, name: str, wit
     """Not even where nothing else lies there, as when one late submission is graded alone."""
     put(tmp_path, {name: packed(within)} if name else {f"Eve E/{path}": text for path, text in within.items()})
     assert [one.student for one in find(tmp_path)] == ["Eve E"]
-    assert "There is only one, Eve E, so if it holds the work of several people" in told(tmp_path, find(tmp_path))
+    assert "is a submission: there is only one, Eve E" in told(tmp_path, find(tmp_path))
 
 
 def test_names_that_differ_in_capitals_only_stay_apart(tmp_path: Path):

@@ -82,7 +82,7 @@ def looks(out: Path) -> str:
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 TAGS = set(
-    "html head meta title style body main h1 h2 h3 p strong em code div span table tr td th a ul li svg rect pre "
+    "html head meta title style body main h1 h2 h3 p strong em code div span table tr td th a ul li meter pre "
     "details summary img bdi br".split()
 )
 

@@ -56,12 +56,21 @@ def test_grades_with_the_capabilities_of_a_container(bubblewrap: None, place: Pa
     assert result["score"] == result["max_score"] > 0 and result["sandbox"] == "bwrap"
 
 
-@pytest.mark.parametrize("who", ["user", "root"])
-def test_where_there_are_no_namespaces_the_message_says_so(bubblewrap: None, place: Path, who: str):
+@pytest.mark.parametrize(
+    "who, without, says",
+    [
+        ("user", "seccomp", "are user namespaces. In a container: docker run --security-opt seccomp=unconfined"),
+        ("root", "seccomp", "are user namespaces. In a container: docker run --security-opt seccomp=unconfined"),
+        ("user", "masked", "is a whole /proc, parts of which a container hides. Docker: --security-opt systempaths="),
+    ],
+)
+def test_where_there_is_no_sandbox_the_message_says_what_is_missing(
+    bubblewrap: None, place: Path, who: str, without: str, says: str
+):
     """And not that some right is missing which nobody needs."""
-    done = check(place, who, "seccomp")
+    done = check(place, who, without)
     assert done.returncode == 2 and not (place / "marks/out").exists()
-    assert "What is missing here are user namespaces" in done.stderr and "seccomp=unconfined" in done.stderr
+    assert f"What is missing here {says}" in done.stderr, done.stderr
     assert "unshare failed" not in done.stderr and "apt install" not in done.stderr
 
 

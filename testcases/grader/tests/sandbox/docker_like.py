@@ -1,6 +1,7 @@
-"""Runs a command as in a container of Docker's: few capabilities, and with "seccomp" also without namespaces.
+"""Runs a command as in a container of Docker's: few capabilities; with "seccomp" without namespaces, with "masked"
+without the whole of /proc.
 
-python docker_like.py root|user [seccomp] COMMAND...       "user" is 1000:1000, as in the Containerfile
+python docker_like.py root|user [seccomp|masked] COMMAND...       "user" is 1000:1000, as in the Containerfile
 
 Every user can reach the Python that runs this, as in a container; nothing else below /root is there.
 """
@@ -59,9 +60,12 @@ def open_python() -> None:
 if __name__ == "__main__":
     who, *command = sys.argv[1:]
     open_python()
+    if command[0] == "masked":
+        subprocess.run(["mount", "--bind", "/dev/null", "/proc/meminfo"], check=True)
     if command[0] == "seccomp":
-        del command[0]
         no_namespaces()
+    if command[0] in ("seccomp", "masked"):
+        del command[0]
     bounding = ",".join(["-all", *(f"+{name}" for name in KEPT.split())])
     user = ["--reuid=1000", "--regid=1000", "--clear-groups"] if who == "user" else []
     os.execvp("setpriv", ["setpriv", *user, f"--bounding-set={bounding}", "--inh-caps=-all", *command])
