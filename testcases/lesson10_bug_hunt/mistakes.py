@@ -12,14 +12,6 @@ class CreditPacked(Wrong, of="credit_packed"):
         "    carry = rewards.new_zeros(())\n    for =>     for",
     )
     """a response still gets another credit as soon as one more stands in the stream"""
-    large_credit_cut_off = edit(
-        "step + 1 < end => step + 1 < len(critic)",
-        "torch.stack(backwards[::-1]) => torch.stack(backwards[::-1]).clamp(-3.0, 3.0)",
-    )
-    """large numbers are cut off; the smaller ones are as wrong as before"""
-
-    without_what_comes_next = edit("critic[step + 1] if step + 1 < end else 0.0 => 0.0")
-    """the other responses have no influence any more, but a response of several tokens now gets another credit"""
 
 
 class PessimisticGain(Wrong, of="pessimistic_gain"):
@@ -49,10 +41,8 @@ class BoundedError(Wrong, of="bounded_error"):
 class MergeMoments(Wrong, of="merge_moments"):
     counts_the_columns = edit("scores.numel() => scores.shape[1]")
     """one batch of many prompts still differs from many batches of one"""
-    counts_one = edit("scores.numel() => 1")
-    """all scores together still have other moments than batch by batch"""
     batch_variance_by_n_minus_1 = edit("scores.var(unbiased=False) => scores.var()")
-    """close for large batches, but two halves still have other moments than the whole"""
+    """the moments are close for large batches, but those of two halves together still aren't those of the whole"""
 
     prompts_counted_as_scores = edit(
         "scores.numel() => len(scores)", "scores.var(unbiased=False) => scores.mean(dim=1).var(unbiased=False)"
@@ -62,12 +52,12 @@ class MergeMoments(Wrong, of="merge_moments"):
 
 class SampledDrift(Wrong, of="sampled_drift"):
     heat_not_used = edit("(policy_logits / heat) => policy_logits", "(frozen_logits / heat) => frozen_logits")
-    """zero for equal models, but tokens sampled at another temperature have other probabilities than these"""
+    """equal models have no drift now, but tokens sampled at another temperature have other probabilities than these"""
     log_probs_divided = edit(
         "(policy_logits / heat).log_softmax(-1) => policy_logits.log_softmax(-1) / heat",
         "(frozen_logits / heat).log_softmax(-1) => frozen_logits.log_softmax(-1) / heat",
     )
-    """zero for equal models, but the probabilities behind these numbers do not add up to 1"""
+    """equal models have no drift now, but the probabilities behind these numbers don't add up to 1"""
     negative_drift_dropped = edit(
         "(frozen_logits / heat) => frozen_logits", ".squeeze(-1) => .squeeze(-1).clamp(min=0.0)"
     )
@@ -75,10 +65,6 @@ class SampledDrift(Wrong, of="sampled_drift"):
 
 
 class ReadPrompts(Wrong, of="read_prompts"):
-    places_counted_from_the_end = edit(
-        "visible.long().cumsum(dim=1) - 1 => visible.long().flip(1).cumsum(dim=1).flip(1) - 1"
-    )
-    """the batch has no influence any more, but a prompt alone now reads as another vector"""
     one_place_late = edit(
         "(visible.long().cumsum(dim=1) - 1).clamp(min=0) => visible.long().cumsum(dim=1).clamp(max=tokens.shape[1] - 1)"
     )
@@ -86,16 +72,9 @@ class ReadPrompts(Wrong, of="read_prompts"):
     all_in_the_first_place = edit("(visible.long().cumsum(dim=1) - 1).clamp(min=0) => torch.zeros_like(tokens)")
     """a prompt and the same words in another order now read the same"""
 
-    one_place_late_and_around = edit(
-        "(visible.long().cumsum(dim=1) - 1).clamp(min=0) => visible.long().cumsum(dim=1) % len(places)"
-    )
-    """the batch has no influence any more, but a prompt alone now reads as another vector"""
-
 
 class SumInGroups(Wrong, of="sum_in_groups"):
     in_order_of_length = edit("[order.argsort()] => ")
-    """the sums are right, and still stand beside other rows than their own"""
-    reversed_order = edit("[order.argsort()] => .flip(0)")
     """the sums are right, and still stand beside other rows than their own"""
     padding_counted = edit(".masked_fill(outside, 0.0) => ")
     """the order is right, but what stands after a row now enters its sum"""
@@ -155,16 +134,14 @@ class TrainBandit(Wrong, of="train_bandit"):
     steps_down = edit(
         "gain + curiosity * entropy => gain - curiosity * entropy", "scores + rate * slope => scores - rate * slope"
     )
-    """the policy stays undecided, and its reward falls now"""
+    """the policy stays undecided, but its reward falls now"""
 
 
 class TrainSliced(Wrong, of="train_sliced"):
     by_the_number_of_replies = edit("real.sum() => len(replies)")
     """the slices agree now, but the steps have another size than with tokens that count once"""
-    means_added = edit("-weighted.sum() / real.sum() => -weighted.mean()")
-    """the result still depends on `rows`, now even for replies of equal length"""
     weighted_by_rows = edit("-weighted.sum() / real.sum() => -weighted.mean() * len(part) / len(replies)")
-    """right for replies of equal length, and it still depends on `rows` for others"""
+    """the result is right for replies of equal length, but for others it still depends on `rows`"""
 
     sums_added = edit("-weighted.sum() / real.sum() => -weighted.sum()")
     """the slices agree now, but a batch of more tokens makes a larger step"""
@@ -186,9 +163,9 @@ class TrainContexts(Wrong, of="train_contexts"):
     """the ratios move now, but an answer that moved the wrong way does not come back"""
 
 
-NOTHING = "nothing is asserted about what comes back: a test earns something only if some mistake makes it fail"
+NOTHING = "nothing is asserted about what comes back, but a test earns something only if some mistake makes it fail"
 PLAIN = "only the plainest case is tested, in which most mistakes do not show"
-STRICT = "a number is expected that no right implementation gives: work it out by hand once more"
+STRICT = "no right implementation gives the number that you expect, so work it out by hand once more"
 
 
 class TestComputeGae(Wrong, of="test_compute_gae"):

@@ -1,7 +1,7 @@
 """What is handed out: one bug in each file, from a real project. stories.toml tells which, after the repair.
 
-`why` is what a student reads when the file still behaves so: it must not say where the bug is. The functions are the
-invariants, of which a wrong repair without a known cause reads the first that it breaks.
+`why` is what a student reads when the file still behaves as it did: it must not say where the bug is. The functions are
+the invariants, of which a wrong repair without a known cause reads the first that it breaks.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from testcases.harness.oracle.mutations import Planted, edit
 from testcases.harness.report.compare import alike
 
-WHY = "it still behaves so: make the symptom small (method, step 1), and test one property of the function at a time"
+WHY = "it still behaves as it did; make the symptom small (step 1 of the method), and test one property at a time"
 ROUNDING = 1e-6
 IGNORED = -100
 
