@@ -1,20 +1,11 @@
-"""Lesson 8, in general: fresh inputs against the reference, a full pass over the text as oracle, statistics, errors."""
+"""Lesson 8, made safe: unusual numbers, gaps and NaN, and a full pass over the text as oracle."""
 
 import math
 
 import pytest
 import torch
-from torch import Tensor
 
-from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import (
-    assert_equal,
-    assert_equals_reference,
-    assert_no_gradient,
-    named,
-    reference,
-    scenario,
-)
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, reference, scenario
 from testcases.lesson08_rollout.examples import CASE, readable
 from tutorial.lesson08_rollout import Experience, evaluate_responses, generate, sample_token
 
@@ -59,41 +50,6 @@ def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
     )
 
 
-ROWS = {
-    "input_ids": [[7, 7, 5], [2, 3, 4], [0, 6, 8]],
-    "attention_mask": [[False, False, True], [True, True, True], [False, True, True]],
-}
-
-
-def response(extra: int = 0) -> dict[str, Tensor]:
-    """Responses of 4, 2 and 1 tokens, with `extra` columns of padding behind the longest."""
-    mask = torch.arange(4 + extra) < torch.tensor([[4], [2], [1]])
-    return {
-        "responses": torch.tensor([[5, 6, 7, 8], [9, 1, 0, 0], [1, 0, 0, 0]]).repeat(1, 2)[:, : 4 + extra] * mask,
-        "log_probs": -normal(3, 4).abs().repeat(1, 2)[:, : 4 + extra].masked_fill(~mask, 0.0),
-        "mask": mask,
-    }
-
-
-def test_evaluate_responses_does_not_depend_on_the_padding():
-    evaluated = scenario("lm_evaluated", of=evaluate_responses)
-    expected = reference(evaluated, model=1, **ROWS, **response(), kl_coef=0.3, gamma=0.9)
-    ids, mask = torch.tensor(ROWS["input_ids"]), torch.tensor(ROWS["attention_mask"])
-    junk = torch.full((3, 2), 11)
-    answer = evaluated(
-        model=1,
-        input_ids=torch.cat([junk, ids], dim=1),
-        attention_mask=torch.cat([junk < 0, mask], dim=1),
-        **response(extra=2),
-        kl_coef=0.3,
-        gamma=0.9,
-    )
-    for name in ("ref_log_probs", "values", "rewards", "advantages", "returns"):
-        assert_equal(answer[name], torch.cat([expected[name], torch.zeros(3, 2, dtype=torch.float64)], dim=1))
-    assert_equal(answer["scores"], expected["scores"])
-    assert_no_gradient(answer)
-
-
 def test_rows_keeps_a_masked_column_between_real_tokens():
     # The token of a tool: not the policy's, so mask is False there, but it is no padding.
     stored = readable([2, 2], [4, 4])
@@ -103,7 +59,7 @@ def test_rows_keeps_a_masked_column_between_real_tokens():
     assert_equal(scenario("picked", of=Experience.rows)(tensors=stored, index=[0, 1]), cut)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_evaluate_responses_lets_no_nan_in_from_behind_the_end():
     # Reference and critic say NaN behind the padding and the stop token.
     behind = torch.tensor([True, True, False, False, False])

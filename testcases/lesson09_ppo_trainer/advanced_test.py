@@ -8,12 +8,10 @@ from testcases.harness.suite.asserts import (
     assert_equals_reference,
     assert_leaves_global_random_alone,
     examples_of,
-    named,
     scenario,
 )
 from tutorial.lesson09_ppo_trainer import PPOTrainer
 
-UPDATES = scenario("real_updates_of", of=PPOTrainer.training_step)
 RESUMED = scenario("resumed_of", of=PPOTrainer.load_checkpoint)
 
 # torch adds 1e-6 to the norm by which it clips; clipping by hand is as good.
@@ -26,7 +24,7 @@ def test_optimizer_step_agrees_with_the_reference():
         assert_equals_reference(answer, atol=CLIPPED_BY_HAND)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_training_step_agrees_with_the_reference():
     for answer in examples_of(PPOTrainer.training_step):
         assert_leaves_global_random_alone(answer)
@@ -44,23 +42,6 @@ WORLD = {
     "max_new_tokens": 5,
     "adam_epsilon": 0.1,
 }
-
-
-@named(
-    "settings",
-    {
-        "stops-early": {"max_update_kl": 0.02},
-        "skips-spikes": {"ratio_threshold": 1.001},
-        "microbatches-and-clip": {"micro_batch_size": 1, "max_grad_norm": 0.05},
-        "adaptive-kl-coef": {"kl_target": 0.2, "kl_horizon": 12, "whiten_advantages": False},
-        "other-numbers": {"entropy_coef": 0.3, "gamma": 0.9, "lam": 0.6, "temperature": 0.7},
-    },
-)
-@pytest.mark.points(2)
-def test_training_step_of_a_whole_run(settings):
-    prompts = ((2,), (3, 4), (4, 2, 2), (3,), (2, 2), (4, 4))
-    run = {**WORLD, "places": normal(12, 5, seed=24), "prompts": prompts, "num_updates": 4, "learning_rate": 0.3}
-    assert_equals_reference(UPDATES(**run, updates=3, **settings), atol=CLIPPED_BY_HAND)
 
 
 def test_load_checkpoint_takes_no_half_written_file():

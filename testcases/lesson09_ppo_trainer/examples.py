@@ -193,10 +193,6 @@ def _steps(draw: torch.Generator) -> list[Call]:
     slopes = {"actor_slopes": normal_from(draw, 2, 3), "critic_slopes": normal_from(draw, 2, 3)}
     options = {**options, "micro_batch_size": 1, "ratio_threshold": 4.5}
     found.append(example(ask, **slopes, mask=mask, ratios=[rare], **options))
-    mask = torch.arange(301) < torch.tensor([[301], [2]])  # bfloat16 does not count beyond 256
-    slopes = {"actor_slopes": normal_from(draw, 2, 301), "critic_slopes": normal_from(draw, 2, 301)}
-    ratios = torch.ones_like(mask, dtype=torch.float64)
-    found.append(example(ask, **slopes, mask=mask, ratios=[ratios], **{**options, "micro_batch_size": 1}))
     return found
 
 

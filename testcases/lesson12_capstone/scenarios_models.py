@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from testcases.harness.doubles.outputs import HuggingFaceModel, Output, last_places
-from testcases.harness.doubles.policies import Cache, Config, TablePolicy
+from testcases.harness.doubles.policies import Cache, TablePolicy
 from testcases.harness.doubles.tokenizers import Words
 from tiny_models.language import VOCABULARY
 
@@ -48,30 +48,6 @@ class DroppingPolicy(TablePolicy):
     def forward(self, *given: Any, past_key_values: Any = None, **named: Any) -> Output:
         output = super().forward(*given, past_key_values=past_key_values, **named)
         return Output(**{**vars(output), "logits": self.dropout(output.logits)})
-
-    @property
-    def base_model(self) -> nn.Module:
-        """All but the dropout, which is the head: what a lesson's `PolicyAndValue` may run apart."""
-        return Headless(self)
-
-    def get_output_embeddings(self) -> nn.Module:
-        return self.dropout
-
-
-class Headless(HuggingFaceModel):
-    """A table policy's backbone."""
-
-    @property
-    def table(self) -> Tensor:
-        return self.policy.table
-
-    def __init__(self, policy: TablePolicy) -> None:
-        super().__init__()
-        self.policy = policy
-        self.config = Config(**vars(policy.config), hidden_size=policy.table.shape[1])
-
-    def forward(self, *given: Any, **named: Any) -> Output:
-        return Output(last_hidden_state=TablePolicy.forward(self.policy, *given, **named).logits)
 
 
 class ScriptedPolicy(TablePolicy):
