@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, named, value_and_gradients
 from tutorial.lesson10_bug_hunt import (
     bounded_error,
     credit_packed,
@@ -32,18 +32,9 @@ NAN, LOG_3 = math.nan, math.log(3)
         "three-of-one-token": ([5.0, 6.0, 7.0], [1.0, 2.0, 3.0], (1, 1, 1), 0.5, [4.0, 4.0, 4.0]),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_credit_packed_by_hand(rewards, critic, lengths, factor, credit):
     assert_equal(credit_packed(rewards, critic, lengths=lengths, discount=factor, decay=factor), credit)
-
-
-@pytest.mark.parametrize("lengths", [(3, 2), (1, 4), (2, 1, 2)], ids=str)
-def test_credit_packed_is_that_of_each_response_alone(lengths):
-    rewards, critic = normal(5), 2 + normal(5, seed=2)
-    options = {"discount": 0.9, "decay": 0.8}
-    pairs = zip(rewards.split(lengths), critic.split(lengths), lengths, strict=True)
-    alone = [reference(credit_packed, *pair, lengths=(size,), **options) for *pair, size in pairs]
-    assert_equal(credit_packed(rewards, critic, lengths=lengths, **options), torch.cat(alone))
 
 
 @named(
@@ -122,16 +113,10 @@ def test_merge_moments_are_those_of_all_scores_together(shape):
         "temperature-1": (1.0, 0, math.log(73.8)),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_sampled_drift_by_hand(heat, token, drift):
     logits = [[[2 * LOG_3, 0.0]]], [[[0.0, 4 * LOG_3]]]
     assert_equal(sampled_drift(*logits, [[token]], heat), [[drift]], atol=1e-12)
-
-
-@pytest.mark.parametrize("heat", [0.5, 1.0, 3.0])
-def test_sampled_drift_of_equal_models_is_zero(heat):
-    logits = 2 * normal(2, 3, 4)
-    assert_equal(sampled_drift(logits, logits, [[0, 1, 2], [3, 0, 1]], heat), torch.zeros(2, 3).double(), atol=1e-12)
 
 
 @named(
@@ -144,30 +129,16 @@ def test_sampled_drift_of_equal_models_is_zero(heat):
         "one-token": ([[1, 1, 2]], [[False, False, True]], [[3.0]]),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_read_prompts_by_hand(tokens, visible, vector):
     assert_equal(read_prompts([[1.0], [2.0], [3.0]], [[1.0], [10.0], [100.0]], tokens, visible), vector)
 
 
-def test_read_prompts_does_not_depend_on_the_batch():
-    words, places, tokens = normal(5, 2), normal(4, 2, seed=2), torch.tensor([[1, 2, 3, 4], [0, 0, 3, 4]])
-    visible = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]]).bool()
-    alone = reference(read_prompts, words, places, tokens[1:, 2:], visible[1:, 2:])
-    long = reference(read_prompts, words, places, tokens[:1], visible[:1])
-    assert_equal(read_prompts(words, places, tokens, visible), torch.cat([long, alone]))
-
-
 @pytest.mark.parametrize("budget", [1, 4, 100])
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_sum_in_groups_by_hand(budget):
     numbers = [[1.0, 2.0, 4.0], [8.0, NAN, NAN], [16.0, 32.0, NAN]]
     assert_equal(sum_in_groups(numbers, [3, 1, 2], budget), [7.0, 8.0, 48.0])
-
-
-def test_sum_in_groups_keeps_each_sum_beside_its_row():
-    numbers, lengths = normal(6, 5), torch.tensor([2, 5, 1, 4, 3, 2])
-    expected = torch.stack([row[:length].sum() for row, length in zip(numbers, lengths.tolist(), strict=True)])
-    assert_equal(sum_in_groups(numbers, lengths, 7), expected)
 
 
 @named(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal, uniform_from
-from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, reference
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named
 from tutorial.lesson10_bug_hunt import train_bandit, train_chain, train_contexts, train_sliced
 
 
@@ -23,20 +23,15 @@ def noise(*shape: int, seed: int = 3) -> torch.Tensor:
         "one-step": (0.0, [5.0, 3.125], [1.5, 2.25]),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_train_chain_by_hand(decay, value_loss, critic):
     # One action, so that only the critic can learn; it earns 1, then 3.
     answer = train_chain(noise(2, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.5, decay)
     assert_equal(answer, value_loss=value_loss, critic=critic, reward=[4.0, 4.0], scores=[[0.0], [0.0]])
 
 
-def test_train_chain_at_rate_0_logs_the_same_loss_in_each_update():
-    answer = train_chain(noise(3, 1, 2), [[1.0], [3.0]], [[0.0], [0.0]], 0.0, 1.0)
-    assert_equal(answer, value_loss=[12.5, 12.5, 12.5], critic=[0.0, 0.0])
-
-
 @pytest.mark.parametrize("curiosity", [0.5, 1.0, 0.0])
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_train_bandit_without_any_payoff_follows_its_curiosity(curiosity):
     # d entropy / d score = -p * (log p + entropy)
     p = 1 / (1 + math.exp(-1))
@@ -46,27 +41,12 @@ def test_train_bandit_without_any_payoff_follows_its_curiosity(curiosity):
     assert_equal(answer, scores=[1.0 + 0.8 * curiosity * slopes[0], 0.8 * curiosity * slopes[1]], entropy=[entropy])
 
 
-def test_train_bandit_learns_and_stays_undecided_for_longer():
-    drawn, payoff, start = noise(12, 16), [0.0, 1.0, 0.5], [0.0, 0.0, 0.0]
-    answer = train_bandit(drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.3)
-    plain = reference(train_bandit, drawn, payoff, start, 0.5, 0.2, 3, curiosity=0.0)[1]
-    assert answer.entropy[-1] > plain[-1], f"an entropy above {plain[-1]:.3f} at last"
-    assert answer.scores.argmax() == 1, "the best answer to be the most likely"
-
-
 @pytest.mark.parametrize("rows", [1, 2, 5])
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_train_sliced_by_hand(rows):
     # Three tokens of probability 1/2: 0 to 1 (weight 1), 1 to 1 (weight 1), 0 to 0 (weight 2)
     answer = train_sliced([[1, 1], [0, 1]], [2, 1], [1.0, 2.0], [[0.0, 0.0], [0.0, 0.0]], rate=1.0, steps=1, rows=rows)
     assert_equal(answer, [[1 / 6, -1 / 6], [-1 / 6, 1 / 6]])
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_train_sliced_does_not_depend_on_the_size_of_a_slice(rows):
-    replies = torch.tensor([[1, 2, 0, 1], [2, 0, 0, 0], [0, 1, 2, 0], [1, 1, 0, 0]])
-    batch = replies, [4, 1, 3, 2], [1.0, -2.0, 0.5, 1.5], normal(3, 3), 0.7, 3
-    assert_equal(train_sliced(*batch, rows), reference(train_sliced, *batch, len(replies)))
 
 
 @named(
