@@ -70,15 +70,15 @@ CASE = {
 
 def readable(prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
     """Rows of so many prompt and response tokens. Row i holds numbers from 100 (first + i) on, its score is that i."""
-    real = masks(prompts, responses)
-    visible, mask = real.values()
+    mask = torch.arange(max(responses)) < torch.tensor(responses)[:, None]
+    visible = torch.cat([_left_padded(prompts), mask], dim=1)
     row = torch.arange(first, first + len(prompts))[:, None]
     numbers = {
         name: (100.0 * row.double() + 10 * place + torch.arange(max(responses))).masked_fill(~mask, 0.0)
         for place, name in enumerate(NUMBERS, 1)
     }
     ids = (100 * row + torch.arange(visible.shape[1])).masked_fill(~visible, 0)
-    return {"input_ids": ids, **real, "scores": row[:, 0].double(), **numbers}
+    return {"input_ids": ids, "attention_mask": visible, "mask": mask, "scores": row[:, 0].double(), **numbers}
 
 
 def _number(draw: torch.Generator) -> int:
@@ -198,22 +198,12 @@ def _watched(draw: torch.Generator) -> list[Call]:
 NUMBERS = ("log_probs", "ref_log_probs", "values", "rewards", "advantages", "returns", "sampler_log_probs")
 
 
-def masks(prompts: list[int], responses: list[int]) -> dict[str, Tensor]:
-    """`attention_mask` and `mask` of rows of so many prompt and response tokens."""
-    mask = torch.arange(max(responses)) < torch.tensor(responses)[:, None]
-    return {"attention_mask": torch.cat([_left_padded(prompts), mask], dim=1), "mask": mask}
-
-
 def experience(draw: torch.Generator, prompts: list[int], responses: list[int], first: int = 0) -> dict[str, Tensor]:
-    """Rows of so many prompt and response tokens; the scores are `first`, `first + 1`, ..."""
-    real = masks(prompts, responses)
-    visible, mask = real.values()
-    return {
-        "input_ids": torch.randint(12, visible.shape, generator=draw).masked_fill(~visible, 0),
-        **real,
-        "scores": torch.arange(first, first + len(prompts), dtype=torch.float64),
-        **{name: normal_from(draw, *mask.shape).masked_fill(~mask, 0.0) for name in NUMBERS},
-    }
+    """The rows of `readable`, with tokens and numbers that are drawn."""
+    rows = readable(prompts, responses, first)
+    ids = torch.randint(12, rows["input_ids"].shape, generator=draw).masked_fill(~rows["attention_mask"], 0)
+    numbers = {name: normal_from(draw, *rows["mask"].shape).masked_fill(~rows["mask"], 0.0) for name in NUMBERS}
+    return {**rows, "input_ids": ids, **numbers}
 
 
 def _rows(draw: torch.Generator) -> list[Call]:
