@@ -30,8 +30,10 @@ wrong. Look at the case (`ppo-conform --case gae-response-gap-01`), read the cod
 wrong, and the README says what would convince us.
 
 Nearly every project declares two conventions, so we don't repeat them. First, the answer may hold anything on padding. Second,
-advantages and rewards carry no gradient. The rows also use three short phrases:
+advantages and rewards carry no gradient. The rows also use four short phrases:
 
+- "Left out" names what a project leaves to its caller, such as a mask with gaps. We didn't ask these cases, or we asked
+  them with finite numbers instead of NaN.
 - "NaN enters" means that a NaN under the mask reaches the answer, because 0 * NaN is NaN. It matters only if padding may be
   NaN.
 - "Six digits" means that the numbers agree to 2e-6 but not to 1e-9, for example because 1e-8 was added to a divisor, or
@@ -70,9 +72,8 @@ def page() -> str:
         if rows:
             of = operation(name)
             title = name.replace("_", " ")
-            text += (
-                f"\n### {title}\n\n{of.rule[:1].upper()}{of.rule[1:]}. {len(of.cases)} cases. Source: {of.source}.\n\n"
-            )
+            rule = re.sub(r"^[a-z](?=[a-z])", lambda first: first[0].upper(), of.rule)  # but not the r of r = ...
+            text += f"\n### {title}\n\n{rule}. {len(of.cases)} cases. Source: {of.source}.\n\n"
             text += "| project | outcome | conventions, cases |\n|---|---|---|\n" + "".join(rows)
     return text
 
@@ -121,7 +122,7 @@ def cells(project: dict[str, Any], name: str, report: dict[str, Any]) -> list[st
         entries.insert(0, f"{len(report['agreed'])} cases{digits}, {report['agreed'][0]} the first")
     for need, count in report["left_out"].items():
         first = next(case.id for case in operation(name).cases if need in case.needs)
-        entries.append(f"{need}: not supported, left out from {first} on ({count})")
+        entries.append(f"left out: {need} ({count} case{'s' * (count > 1)}, {first} the first)")
     for one in report["differences"]:
         where = ", ".join(f"{at} ({report['fails_in'][at]})" for at in one["situations"])
         entries.append(f"{where}: {_what(one)} ({one['smallest']})")
@@ -135,7 +136,7 @@ def _what(one: dict[str, Any]) -> str:
         return one["says"] or f"expected {_code(one['expected'])}, got {_code(one['got'])}"
     if one["kind"] == "gradient":
         return f"another gradient, {_code(one['got'])}"
-    return f"{one['kind']} {one['cause']}"
+    return f"it {one['kind']} {one['cause']}" if one["kind"] == "raises" else f"{one['kind']} {one['cause']}"
 
 
 def _code(text: str) -> str:
