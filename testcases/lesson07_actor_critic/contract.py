@@ -20,7 +20,6 @@ BAD_TEXT = {
 BAD_RESPONSE = {
     "no-prompt": ({"prompt_length": 0}, ["prompt_length"]),
     "no-response": ({"prompt_length": 3}, ["prompt_length"]),
-    "counted-from-the-end": ({"prompt_length": -1}, ["prompt_length"]),
     "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
 }
 

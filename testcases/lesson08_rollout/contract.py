@@ -13,7 +13,6 @@ BAD_LOGITS = {
     "no-batch": ({"logits": [1.0, 2.0]}, ["logits (2,)"]),
     "with-time": ({"logits": [[[1.0, 2.0]]]}, ["logits (1, 1, 2)"]),
     "temperature-0": ({"temperature": 0.0}, ["temperature"]),
-    "temperature-below-0": ({"temperature": -1.0}, ["temperature"]),
     "top-k-below-0": ({"top_k": -1}, ["top_k"]),
     "top-p-0": ({"top_p": 0.0}, ["top_p"]),
     "top-p-above-1": ({"top_p": 1.1}, ["top_p"]),
@@ -29,10 +28,8 @@ STORED = {"batches": (readable([2, 1], [3, 1]),), "size": 2, "seed": 0}
 BAD_BUFFERS = {"empty": ({"batches": ()}, ["experience", "got none"]), "size-0": ({"size": 0}, ["size"])}
 BAD_SCORES = {
     "a-column": ({"scores": [[1.0], [2.0]]}, ["scores (2, 1)"]),
-    "too-many": ({"scores": [1.0, 2.0, 3.0]}, ["2 responses", "got 3"]),
     "one-for-all": ({"scores": [1.0]}, ["2 responses", "got 1"]),
     "nan": ({"scores": [1.0, math.nan]}, ["finite"]),
-    "infinite": ({"scores": [math.inf, 0.0]}, ["finite"]),
 }
 
 AGREEMENT = {sample_token: 3, ExperienceBuffer.minibatches: 3}

@@ -120,17 +120,3 @@ def lm_writes(lesson: Any, model: int, input_ids: Tensor, attention_mask: Tensor
     one = {**options, "max_new_tokens": 1}
     lesson.generate(TinyLM(model), input_ids, torch.ones_like(attention_mask), generator=generator(0), **one)
     return lesson.generate(TinyLM(model), input_ids, attention_mask, generator=source, **options)
-
-
-def read_again(
-    lesson: Any,
-    model: int,
-    input_ids: Tensor,
-    attention_mask: Tensor,
-    responses: Tensor,
-    mask: Tensor,
-    temperature: float,
-) -> Tensor:
-    """Log-probs (B, T) of the responses by one pass over prompt and response, as a trainer makes it; 0 where masked."""
-    written = lesson.Generation(responses, torch.zeros(mask.shape), mask)
-    return lesson.recompute_log_probs(TinyLM(model), input_ids, attention_mask, written, temperature).log_probs

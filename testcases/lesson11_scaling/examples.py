@@ -43,7 +43,8 @@ def _plans(draw: torch.Generator) -> list[Call]:
         found.append(example(ask, lengths=lengths, n_processes=processes, micro_batch_size=size))
     # float16 and bfloat16 cannot tell these apart.
     found.append(example(ask, lengths=4_000 + torch.randperm(9, generator=draw), n_processes=2, micro_batch_size=3))
-    return [*found, example(ask, lengths=torch.randint(1, 9, (6,), generator=draw), n_processes=2)]
+    # Of few rows any sort keeps equal ones in their order.
+    return [*found, example(ask, lengths=torch.randint(1, 9, (60,), generator=draw), n_processes=2)]
 
 
 def _weights(draw: torch.Generator) -> list[Call]:
