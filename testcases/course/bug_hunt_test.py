@@ -107,7 +107,7 @@ def test_parts_read_by_name_earn_what_parts_read_by_place_do():
         "the-solution": ("from solutions.lesson04_gae import compute_gae", "solutions.lesson04_gae cannot be imported"),
         "a-file-beside-it": ("from .helpers import oracle", "helpers cannot be imported"),
         "by-chance": ("import os\n    assert os.urandom(1)[0] < 32", ""),
-        "now-so-and-now-so": ("assert torch.initial_seed() < 6", "do not agree"),
+        "now-so-and-now-so": ("assert torch.initial_seed() < 6", "don't agree"),
     },
 )
 def test_a_file_that_breaks_a_rule_earns_nothing_and_reads_one_sentence(body: str, says: str):

@@ -54,7 +54,7 @@ def grade(exercise: Any, draw: int = 0) -> None:
         answer, found = _put(behind(exercise, chosen))
         for one, is_refused in zip(chosen, found["refused"], strict=True):
             if is_refused and one.question is None:
-                says = "my_tests.py: two runs on one function do not agree: a test depends on chance or on earlier runs"
+                says = "two runs of my_tests.py don't agree, so a test depends on chance or on earlier runs"
                 _fail(answer, "the verdict changes from run to run", [says])
             caught += is_refused
             missed += [] if is_refused or one.question is None else [one.question]
@@ -86,7 +86,7 @@ def _fail_of_refusal(answer: Asked, function: str, found: dict[str, Any]) -> Nev
     where = _line(answer, found["line"]) if found["line"] else []
     error = clean(str(found["error"]))
     if not found["asserts"]:
-        says = f"{found['test']} broke on a right implementation, by an error of its own: nothing is earned"
+        says = f"{found['test']} broke on a right implementation, by an error of its own, so nothing is earned"
         _fail(answer, "your test broke", [says, *where, error])
     lines = [f"{found['test']} refuses a right implementation, so nothing is earned"]
     if "answer" in found:
@@ -102,7 +102,7 @@ def _overlooked(source: str) -> str:
     for number, line in enumerate(source.splitlines(), 1):
         found = re.match(r"(?:def|class) (test\w*|Test\w*)", line)
         if found and not found[1].startswith(starts):
-            return f"my_tests.py, line {number}: {found[1]} is not run: begin a name with {', '.join(starts)}"
+            return f"my_tests.py, line {number}: {found[1]} is not run, since names begin with {' or '.join(starts)}"
     return ""
 
 
