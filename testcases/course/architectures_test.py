@@ -7,7 +7,6 @@ import torch
 import transformers
 from peft import PrefixTuningConfig, get_peft_model
 
-from ppo_by_hand import text_reward
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
@@ -131,18 +130,3 @@ def test_a_reward_module_of_ones_own_that_lacks_a_token_is_refused():
     trainer = PPOTrainer(PolicyAndValue(policy, critic), FewTokens(), make_reference(policy), config)
     with pytest.raises(ValueError, match="expected the reward model to know every token id .* from FewTokens; text_re"):
         trainer.training_step([[5], [6, 7], [8]])
-
-
-def test_a_reward_for_texts_scores_as_its_model_does_alone():
-    model, tokenizer = classifier(99), hub.tokenizer()
-    tokenizer.pad_token = None
-    reward = text_reward(model, tokenizer)
-    texts = ["the cat", "where is"], ["runs", "the dog ?"]
-    alone = [
-        model(**tokenizer(f"{prompt} {answer}", return_tensors="pt")).logits.item()
-        for prompt, answer in zip(*texts, strict=True)
-    ]
-    assert reward(*texts) == pytest.approx(alone, abs=1e-6)
-    model.config.num_labels = 2
-    with pytest.raises(ValueError, match="expected the reward model to have one label, the score; got LlamaForSeq"):
-        text_reward(model, tokenizer)

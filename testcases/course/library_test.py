@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import email
 import os
+import pydoc
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import ppo_by_hand
+from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from testcases.course import hub
 from testcases.harness.catalog.lessons import ROOT, lesson_names
@@ -149,6 +151,20 @@ def test_every_public_name_is_there_and_documented():
     for name in ppo_by_hand.__all__:
         assert getattr(ppo_by_hand, name).__doc__, name
     assert (ppo_by_hand.CONFIGS / "fsdp.yaml").is_file()
+
+
+def test_help_describes_each_of_the_34_settings():
+    said = pydoc.plain(pydoc.render_doc(PPOConfig)).partition("Method resolution")[0]
+    assert len(dataclasses.fields(PPOConfig)) == 34
+    for field in dataclasses.fields(PPOConfig):
+        assert f" {field.name}: " in said
+
+
+def test_the_command_says_its_version_its_folder_of_configurations_and_what_it_knows(capsys):
+    for argument, said in (("--version", f"ppo-by-hand {ppo_by_hand.__version__}"), ("configs", "configs")):
+        assert main([argument]) == 0
+        assert capsys.readouterr().out.strip().endswith(said)
+    assert main(["tune"]) == 2 and "ppo-by-hand train --policy gpt2" in capsys.readouterr().err
 
 
 def test_the_scripts_of_the_page_and_the_command_run_in_an_empty_folder(wheel, folder):

@@ -19,10 +19,6 @@ def adamw(groups, **more):
     return torch.optim.AdamW(groups, eps=1e-5, weight_decay=0.0, fused=True, **more)
 
 
-def test_the_same_optimizer_by_hand_is_the_same_run():
-    assert small_trainer().train(PROMPTS) == small_trainer(parts={"optimizer": adamw}).train(PROMPTS)
-
-
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
 def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, tmp_path):
     """Weight decay for matrices alone, in groups of its own; the critic's rate is the config's."""

@@ -1,4 +1,4 @@
-"""Anything with the arguments and the answer of `generate` may sample the responses: a scripted one here."""
+"""Anything with the arguments and the answer of `generate` may sample the responses: the samplers of the page here."""
 
 import re
 import warnings
@@ -12,51 +12,13 @@ from transformers import GenerationConfig
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
-from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_policy, small_trainer
 from testcases.harness.catalog.lessons import ROOT
 from testcases.harness.suite.asserts import named
 
-LOG_PROBS = [[-0.5, -1.0, -1.5], [-2.0, -2.5, torch.nan]]
-
-
-class Scripted:
-    """Says 7 8 1 to the first prompt of a call, 9 1 to the second, and so on in turn."""
-
-    def __init__(self) -> None:
-        self.calls: list[dict] = []
-
-    def __call__(self, policy, input_ids, attention_mask, **options) -> Generation:
-        self.calls.append({"policy": policy, "ids": input_ids, "visible": attention_mask, **options})
-        rows = [(number % 2) for number in range(len(input_ids))]
-        responses = torch.tensor([[7, 8, 1], [9, 1, 0]])[rows]
-        mask = torch.tensor([[True, True, True], [True, True, False]])[rows]
-        return Generation(responses, torch.tensor(LOG_PROBS, dtype=torch.float64)[rows], mask)
-
 
 def trainer_with(sampler, kind=PPOTrainer, **settings):
     return small_trainer(kind, {"sampler": sampler}, **settings)
-
-
-@pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
-def test_a_run_is_made_from_what_the_sampler_says(kind):
-    scripted = Scripted()
-    trainer = trainer_with(scripted, kind, micro_rollout_batch_size=2, temperature=0.7)
-    experience = rolled_out(trainer, PROMPTS)
-    assert experience.responses.tolist() == [[7, 8, 1], [9, 1, 0], [7, 8, 1], [9, 1, 0], [7, 8, 1]]
-    assert experience.log_probs[experience.mask].tolist() == [*LOG_PROBS[0], *LOG_PROBS[1][:2]] * 2 + LOG_PROBS[0]
-    assert not experience.log_probs[~experience.mask].any()
-    first, second, third = scripted.calls
-    assert first["ids"].tolist() == [[5, 6, 7], [0, 8, 9]] and first["visible"].tolist()[1] == [False, True, True]
-    assert len(second["ids"]) == 2 and len(third["ids"]) == 1
-    expected = {"max_new_tokens": 6, "stop_token_ids": (1, 2), "pad_token_id": 0, "temperature": 0.7}
-    assert {name: first[name] for name in expected} == expected
-    assert first["generator"] is trainer.sampling and first["policy"] is trainer.policy
-    weights = [weight.detach().clone() for weight in trainer.policy.parameters()]
-    history = trainer.train(PROMPTS)
-    assert history[0]["response_length"] == pytest.approx((3 * 3 + 2 * 2) / 5)
-    assert any(not torch.equal(one, two) for one, two in zip(weights, trainer.policy.parameters(), strict=True))
-    assert scripted.calls[-1]["policy"] is trainer.policy, "it samples from the weights as they are now"
 
 
 def of_the_page(name: str):

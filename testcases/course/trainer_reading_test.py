@@ -1,8 +1,6 @@
 """Lesson 9's trainer is read in a row: what a reader of one update has to open, and in which order it stands."""
 
-import ast
 import inspect
-import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -12,45 +10,11 @@ from typing import Any
 
 from solutions.lesson09_ppo_trainer import trainer as trainer_module
 from testcases.course.memory_test import PROMPTS, small_trainer
-from testcases.harness.catalog.lessons import ROOT, region_text
+from testcases.harness.catalog.lessons import ROOT
 from testcases.harness.suite.asserts import named
 
 FILE = str(trainer_module.__file__)
 SOURCE = inspect.getsource(trainer_module)
-
-
-def methods() -> list[str]:
-    """Those of the trainer that anybody may call, in the order of the file."""
-    (found,) = (node for node in ast.parse(SOURCE).body if isinstance(node, ast.ClassDef))
-    return [node.name for node in found.body if isinstance(node, ast.FunctionDef) and not node.decorator_list[1:]]
-
-
-def test_the_screen_names_the_methods_of_an_update_and_they_stand_in_the_order_of_lesson_0() -> None:
-    named = re.findall(r" {3,}([a-z]\w+)$", str(trainer_module.__doc__), re.MULTILINE)
-    order = ["generate_responses", "compute_rewards", "compute_loss", "optimizer_step", "training_step"]
-    own = methods()
-    assert sorted(named) == sorted(order)
-    assert own[own.index("policy") + 1 : own.index("train") + 1] == [*order, "train"]
-    lines = [region_text("lesson09_ppo_trainer", f"PPOTrainer.{name}") for name in order]
-    assert sum(len(text.splitlines()) for text in lines) <= 100
-
-
-def test_it_is_one_class_that_says_what_it_calls() -> None:
-    """No base class, no decorator but Python's and torch's own, no hook, no function handed in by the library."""
-    tree = ast.parse(SOURCE)
-    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef))
-    assert not found.bases and not found.decorator_list and not found.keywords
-    decorators = {ast.unparse(one) for node in ast.walk(found) if isinstance(node, ast.FunctionDef)
-                  for one in node.decorator_list}  # fmt: skip
-    assert decorators <= {"property", "torch.no_grad()"}
-    assert "hook" not in SOURCE
-    code = [node for node in ast.walk(tree) if isinstance(node, ast.stmt) and not _is_docstring(node)]
-    lines = {line for node in code for line in (node.lineno, node.end_lineno or 0)}
-    assert len(lines) <= 218
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def one_update(watch: Callable[[FrameType, str, Any], None], **settings: Any) -> None:
