@@ -23,7 +23,7 @@ from .. import status
 from ..intake.selection import course_files
 from ..marking.assignment import Assignment
 from ..text import clean
-from .sheets import Exercise, Sheet, number
+from .sheets import Sheet, number
 from .table import Mark
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -135,7 +135,7 @@ def _reasons(sheet: Sheet) -> Iterator[tuple[str, str]]:
 
 def write_student(folder: Path, mark: Mark, title: str) -> Path:
     assert mark.sheet
-    named = {"mark": mark, "sheet": mark.sheet, "first": _first(mark.sheet), "heading": clean(title)}
+    named = {"mark": mark, "sheet": mark.sheet, "heading": clean(title)}
     text = _environment().get_template("student.html").render(**named, **_style())
     return write_text(folder / f"{mark.sheet.page}.html", text)
 
@@ -170,12 +170,6 @@ def write_files(folder: Path, sheet: Sheet) -> None:
     for file in sheet.files:
         if (path := (own / file.path).resolve()).is_relative_to(own):
             write_text(path, file.text)
-
-
-def _first(sheet: Sheet) -> Exercise | None:
-    """Where to go on: the first exercise that was tried and did not pass, else the first that is open."""
-    open_ones = [item for item in sheet.exercises if item.status not in (status.PASSED, status.GRADER)]
-    return next((item for item in open_ones if item.status not in TONES), open_ones[0] if open_ones else None)
 
 
 def _own_modules(sheet: Sheet) -> list[str]:
