@@ -16,7 +16,7 @@ from typing import Any, cast
 from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import Entry
-from testcases.harness.execution.messages import StudentError
+from testcases.harness.execution.messages import Call, StudentError
 from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.reference import Reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
@@ -235,7 +235,7 @@ class Grader:
             results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
         _keep_what_is_earned(engine, results)
         _say_what_is_right(results)
-        if not _worker_of(engine).settle(lesson, name):
+        if not cast(InSandbox, engine.subject).settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
             results = [Result(result.entry, TAMPER, text) for result in results]
@@ -243,12 +243,12 @@ class Grader:
 
     def _test(self, engine: Engine, entry: Entry, group: tuple[Case, ...]) -> Result:
         """One test function: passed if all its cases pass; the first that fails says why."""
-        subject, kept = _worker_of(engine), ""
-        subject.answered.clear()
+        kept, calls = "", list[Call]()
         for case in group:
             try:
                 engine.require_started(entry.lesson, entry.exercise)
                 verdict: Exception | None = case.run()
+                calls += engine.answered
             except WorkerError as error:
                 return Result(entry, GRADER, f"The sandbox failed: {clean(error, 500)}")
             except Exception as error:
@@ -261,7 +261,7 @@ class Grader:
                 return _failed(entry, verdict)
             elif verdict:
                 return self._strange(engine.seed, entry, case, verdict)
-        return Result(entry, PASSED, kept, calls=tuple(subject.answered))
+        return Result(entry, PASSED, kept, calls=tuple(calls))
 
     def _strange(self, seed: int, entry: Entry, case: Case, error: Exception) -> Result:
         """The test itself broke: over an answer that no test foresaw, or because it is wrong."""
@@ -281,10 +281,6 @@ def _not_asked(exercises: Mapping[str, Iterable[Entry]]) -> dict[str, Any]:
     why = "not asked: the run ended before it"
     found = {name: _summary([Result(entry, NOT_ASKED, why) for entry in tests]) for name, tests in exercises.items()}
     return {**_points(found), "exercises": found, "suite": "", "unloaded": {}}
-
-
-def _worker_of(engine: Engine) -> InSandbox:
-    return cast(InSandbox, engine.subject)
 
 
 def _doubts(submission: Submission, lessons: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> Iterator[Doubt]:

@@ -44,15 +44,11 @@ class InSandbox:
 
     Args:
         files: path below `tutorial/` -> bytes.
-
-    Attributes:
-        answered: the calls that were answered with a value since it was last cleared.
     """
 
     def __init__(self, sandbox: Sandbox, files: Mapping[str, bytes]) -> None:
         self.sandbox, self.files = sandbox, files
         self.limits = sandbox.limits
-        self.answered: list[Call] = []
         self._worker: _Worker | None = None
         self._behind: _Behind | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
@@ -61,22 +57,9 @@ class InSandbox:
         """By file: how it died while it was loaded."""
 
     def run(self, call: Call) -> Outcome:
-        outcome = self._run(call)
-        if outcome.error is None:
-            self.answered.append(call)
-        return outcome
-
-    def text(self, lesson: str, file: str) -> str:
-        return text_of(self.files.get(f"{lesson}/{file}", b""))
-
-    def with_texts(self, texts: Mapping[str, str]) -> InSandbox:
-        other = InSandbox(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
-        other._spent = self._spent
-        return other
-
-    def _run(self, call: Call) -> Outcome:
         key, file = (call.lesson, call.exercise), f"{call.lesson}/{read_lesson(call.lesson).file_of(call.exercise)}"
-        if refused := self._refused(key, file, TOGETHER * call.seconds):
+        share = HURRY if self.sandbox.endless else 1.0
+        if refused := self._refused(key, file, share * TOGETHER * call.seconds):
             return Outcome(error=refused)
         serves = call.lesson, call.exercise if call.lesson in staging.APART else ""
         if self._worker and self._worker.serves != serves:
@@ -89,7 +72,7 @@ class InSandbox:
         try:
             if file not in worker.loaded:
                 worker.load(file, call)
-            outcome = worker.ask(call, HURRY if self.sandbox.endless else 1.0)
+            outcome = worker.ask(call, share)
         except _Ended as ended:
             self._worker = None
             outcome = Outcome(error=ended.error)
@@ -105,6 +88,14 @@ class InSandbox:
             self.unloaded.setdefault(file, outcome.error)
         self._spent[key] = self._spent.get(key, 0.0) + self.sandbox.spent - spent
         return outcome
+
+    def text(self, lesson: str, file: str) -> str:
+        return text_of(self.files.get(f"{lesson}/{file}", b""))
+
+    def with_texts(self, texts: Mapping[str, str]) -> InSandbox:
+        other = InSandbox(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
+        other._spent = self._spent
+        return other
 
     def _keep_end(self, key: tuple[str, str], file: str, error: StudentError, is_loaded: bool) -> None:
         ends = self._ends.setdefault(key, [])
