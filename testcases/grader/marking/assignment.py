@@ -6,8 +6,8 @@ stands here is applied when the reports are written: other weights grade nothing
 
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ class Assignment:
     """In the order of the course."""
     points: float | None = None
     """Of the whole; none: those of the tests."""
-    weights: tuple[tuple[frozenset[Exercise], float], ...] = ()
-    """Of groups, such as a lesson's exercises. All are in one, or none is; inside a group the tests' points decide."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of each lesson, or of none; inside a lesson the tests' points decide."""
 
     @property
     def lessons(self) -> tuple[str, ...]:
@@ -48,14 +48,13 @@ class Assignment:
 
     def factors(self, possible: Mapping[Exercise, float]) -> dict[Exercise, float]:
         """What one point of the tests is worth in each exercise, from the points that its tests can give."""
-        total = sum(possible.values())
+        total, of_lesson = sum(possible.values()), dict[str, float]()
         if not self.weights:
             return dict.fromkeys(possible, self.points / total if self.points and total else 1.0)
-        unit, found = (self.points or total) / sum(weight for _, weight in self.weights), dict.fromkeys(possible, 0.0)
-        for group, weight in self.weights:
-            most = sum(possible.get(exercise, 0.0) for exercise in group)
-            found |= {one: unit * weight / most for one in group & possible.keys() if most}
-        return found
+        for (lesson, _), most in possible.items():
+            of_lesson[lesson] = of_lesson.get(lesson, 0.0) + most
+        unit = (self.points or total) / sum(self.weights.values())
+        return {one: unit * self.weights.get(one[0], 0.0) / (of_lesson[one[0]] or 1) for one in possible}
 
 
 @cache
@@ -158,35 +157,22 @@ def _named(key: str, name: Any) -> list[Exercise]:
     return found
 
 
-def _weights(table: Any, exercises: tuple[Exercise, ...]) -> tuple[tuple[frozenset[Exercise], float], ...]:
+def _weights(table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
     if not isinstance(table, Mapping):
         raise ValueError(f"weights: expected a table, such as lesson04 = 2, got {table!r}")
-    found, left = [], set(exercises)
-    for name, weight in _flat(table).items():
+    found, lessons = {}, dict.fromkeys(lesson for lesson, _ in exercises)
+    for name, weight in table.items():
+        lesson = _named("weights", name)[0][0]
+        if lesson not in lessons or lesson in found:
+            told = f"is not in this assignment, or has a weight already; expected some of {', '.join(lessons)}"
+            raise ValueError(f"weights.{name}: {told}")
         if not _is_number(weight):
             raise ValueError(f"weights.{name}: expected a number from 0, got {weight!r}")
-        group = left.intersection(_named("weights", name))
-        if not group:
-            told = f"is not in this assignment, or has a weight already; expected some of {_told(exercises)}"
-            raise ValueError(f"weights.{name}: {told}")
-        left -= group
-        found.append((frozenset(group), float(weight)))
-    if found and left:
-        raise ValueError(f"weights: expected one for each lesson or exercise, there is none for {_told(left)}")
-    if found and not sum(weight for _, weight in found):
+        found[lesson] = float(weight)
+    if found and (left := [lesson for lesson in lessons if lesson not in found]):
+        raise ValueError(f"weights: expected one for each lesson, there is none for {', '.join(left)}")
+    if found and not sum(found.values()):
         raise ValueError("weights: expected at least one above 0, all are 0")
-    return tuple(found)
-
-
-def _told(exercises: Iterable[Exercise]) -> str:
-    return ", ".join(sorted(".".join(exercise) for exercise in exercises))
-
-
-def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """TOML takes the dot in lesson04.td_errors for a table."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        found.update(_flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {above + name: value})
     return found
 
 

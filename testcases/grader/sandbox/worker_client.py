@@ -31,6 +31,8 @@ _ADD_SEALS, _SEALS = 1033, 1 | 2 | 4
 """Nobody may seal it otherwise, make it smaller or larger."""
 HURRY = 0.25
 """Of its seconds a call has this share, once an exercise of the submission was found that never ends."""
+MANY = 3
+"""Once there are so many of these, one call without an end is enough."""
 TOGETHER = 4
 """All calls of an exercise have so many times the seconds of one."""
 SHORT_TRY = 2.0
@@ -105,8 +107,12 @@ class InSandbox:
             self.sandbox.unloaded[file] += 1
             if error.kind == "timeout" or self.sandbox.unloaded[file] >= self.limits.ends:
                 self.sandbox.never_load[file] = error
-        elif error.kind == "timeout" and len(ends) >= self.limits.ends:
+        elif error.kind == "timeout" and len(ends) >= self._most_ends:
             self.sandbox.endless.add(key)
+
+    @property
+    def _most_ends(self) -> int:
+        return 1 if len(self.sandbox.endless) >= MANY else self.limits.ends
 
     def _refused(self, key: tuple[str, str], file: str, seconds: float) -> StudentError | None:
         """Why an exercise is asked nothing more."""
@@ -117,7 +123,7 @@ class InSandbox:
         for end in ends:
             if end.kind == "tamper":
                 return end
-        if len(ends) >= limits.ends:
+        if len(ends) >= self._most_ends:
             why = f"not asked, since {len(ends)} of its calls came to no end: {ends[-1].message}"
             return replace(ends[-1], message=why)
         for of, spent, most in (

@@ -15,11 +15,7 @@ exercises = ["compute_ppo_loss"]
 points = 20
 [weights]
 lesson01 = 1
-lesson04.td_errors = 1
-"lesson04_gae.n_step_advantages" = 0
-lesson04.gae_ends = 0
-compute_gae = 2
-"4.compute_response_gae" = 2
+lesson04_gae = 5
 5 = 4
 """
 
@@ -31,7 +27,7 @@ def test_a_whole_file():
     possible = {exercise: course_points()[exercise] for exercise in found.exercises}
     worth = {exercise: factor * possible[exercise] for exercise, factor in found.factors(possible).items()}
     of_lesson = [sum(points for (lesson, _), points in worth.items() if lesson == one) for one in found.lessons]
-    assert of_lesson == pytest.approx([2, 10, 8]) and worth["lesson04_gae", "n_step_advantages"] == 0
+    assert of_lesson == pytest.approx([2, 10, 8])
 
 
 def test_without_weights_the_tests_weigh():
@@ -57,9 +53,9 @@ def test_without_weights_the_tests_weigh():
         ("lessons = [4]\n[weights]\n4 = 0", "weights: expected at least one above 0"),
         (
             "lessons = [4]\n[weights]\n5 = 1",
-            "weights.5: is not in this assignment, or has a weight already; expected some of lesson04_gae.compute",
+            "weights.5: is not in this assignment, or has a weight already; expected some of lesson04_gae",
         ),
-        ("lessons = [4, 5]\n[weights]\n5 = 1", "weights: expected one for each lesson or exercise, there is none for"),
+        ("lessons = [4, 5]\n[weights]\n5 = 1", "weights: expected one for each lesson, there is none for lesson04_gae"),
         ("lessons = [4]\n[weights]\n4 = 1\ntd_errors = 1", "weights.td_errors: is not in this"),
         ('title = ""', "title: expected a text"),
         ("points = = 3", "Invalid value"),

@@ -198,11 +198,11 @@ def test_what_somebody_writes_is_no_formula_and_comes_back_as_it_was(tmp_path: P
 
 def test_points_follow_the_assignment(tmp_path: Path):
     names = ["lesson04_gae.td_errors", "lesson04_gae.compute_gae"]
-    asked = from_dict({"exercises": names, "points": 20, "weights": {"td_errors": 3, "compute_gae": 1}, "title": "HW"})
+    asked = from_dict({"exercises": names, "points": 20, "title": "HW"})
     roster = tmp_path / "roster.csv"
     roster.write_text(LIST, "utf-8")
     report(put(tmp_path, ANN), asked, roster)
-    assert line(tmp_path, "leeann_11")["points"] == "16.25"  # 15 of 15, and 1 of 4 of the other 5
-    assert [row[-1] for row in grid(tmp_path / "canvas.csv")] == ["HW (77)", "20", "16.25"]
+    assert line(tmp_path, "leeann_11")["points"] == "10"  # 4 of 8
+    assert [row[-1] for row in grid(tmp_path / "canvas.csv")] == ["HW (77)", "20", "10"]
     text = (tmp_path / "report/index.html").read_text("utf-8")
-    assert "HW: 20 points" in text and "16.25 / 20" in text
+    assert "HW: 20 points" in text and "10 / 20" in text
