@@ -64,8 +64,8 @@ class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
     )
     """the old log-probs are computed from the present policy, so the ratio is 1 for ever, and nothing is clipped"""
     loss_at_temperature_1 = edit("config = self.config => config = replace(self.config, temperature=1.0)")
-    """the temperature is forgotten, so the log-probs are of another distribution than the one that sampled, and the
-    ratio lies"""
+    """the temperature is forgotten, so these log-probs aren't of the distribution that sampled, and the ratio isn't 1
+    at first"""
     entropy_at_temperature_1 = edit("outputs.logits, config.temperature => outputs.logits")
     """the entropy is that at temperature 1; it is the sampling policy's, so its logits are divided as well"""
     loss_of_the_unwrapped_model = edit("self.model( => self.accelerator.unwrap_model(self.model)(")
@@ -195,8 +195,6 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     """the controller counts one response in each update; its horizon counts all of the rollout, len(experience)"""
     controller_fed_with_kl_of_a_token = edit('metrics["kl"] => metrics["kl"] / metrics["response_length"]')
     """the controller gets the KL of a token; its target is that of a whole response, the sum over its tokens"""
-    controller_never_moved = edit('self.kl_controller.update(metrics["kl"], len(experience))\n => ')
-    """the KL coefficient never changes; call the controller once per update"""
     kl_coef_changed_too_early = edit(
         'self.kl_controller.update(metrics["kl"], len(experience))\n => ',
         'buffer =  => self.kl_controller.update(metrics["kl"], len(experience))\nbuffer = ',
@@ -211,8 +209,6 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
         "self._set_learning_rate()\n => ", "buffer.clear() => self._set_learning_rate()\nbuffer.clear()"
     )
     """the learning rate is set after the epochs, so each update is one late; set it before them"""
-    learning_rate_stands_still = edit("self._set_learning_rate()\n => ")
-    """the learning rate is never set, but it follows its line only if _set_learning_rate runs before the epochs"""
     updates_not_counted = edit("self.updates_done += 1\n => ")
     """updates_done isn't counted, and the learning rate, the checkpoints and the end of the run depend on it"""
     reference_refreshed = first(
@@ -243,7 +239,8 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     stops_by_the_mean_so_far = edit(
         'self.steps[-1]["approx_kl"] => sum(step["approx_kl"] for step in self.steps) / len(self.steps)'
     )
-    """the mean approx_kl so far is asked, so small first steps hide a large one; look at the last step's alone"""
+    """the limit is held against the mean approx_kl so far, so small first steps hide a large one; look at the last
+    step's alone"""
     only_this_epoch_is_left = edit(
         "for minibatch in chain.from_iterable(epochs):\n => for epoch in epochs:\n  for minibatch in epoch:\n"
     )
