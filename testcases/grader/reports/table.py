@@ -179,9 +179,9 @@ def decide(sheets: Sequence[Sheet], known: People, table: Table, before: Mapping
     return marks
 
 
-def _in_table(folder: str) -> str:
-    """The name of a folder as it is read back from the table."""
-    return unguarded(str(cell(folder))).strip()
+def _in_table(text: str) -> str:
+    """A folder, or an id, as it is read back from the table."""
+    return unguarded(str(cell(text))).strip()
 
 
 def _with(mark: Mark, line: Line | None) -> Mark:
@@ -192,7 +192,7 @@ def _with(mark: Mark, line: Line | None) -> Mark:
 
 def _say_whose(mark: Mark, given: str, why: str, known: People, before: Mapping[str, Any]) -> None:
     """An id that is not the one that we wrote is the instructor's."""
-    if given and given not in (before.get("id"), mark.ours):
+    if given and given not in (_in_table(before.get("id") or ""), _in_table(mark.ours)):
         mark.person = known.named(given) or Person(name=mark.sheet.name if mark.sheet else "", id=given)
         why = f"the id {clean(given)} of {FILE} is on no line of the list" if known and not mark.person.row else ""
     if why:
