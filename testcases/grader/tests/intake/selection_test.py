@@ -13,67 +13,56 @@ from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.asserts import named
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"
-COURSE = ("Makefile", "README.md", "testcases/points.toml", "tiny_models/vocab.py")
-MARK = b"def f():\n    # region solution\r    return 1\n    # endregion\n"
+WORK, OTHER = b"def f(): ...\n", b"another = 1\n"
+MARKED = b"def f():\n    # region solution\r    return 1\n    # endregion\n"
 STUB = b"def f():\n" + b"".join(
     f'    raise NotImplementedError("lesson04: {one}")\n'.encode() for one in exercises_in(GAE)
 )
+TEXTS = {"!": MARKED, "?": STUB, "*": OTHER}
+"""By the sign behind a name: with the marks of a solution, as handed out, another text of the same file."""
+COURSE = "Makefile README.md testcases/points.toml tiny_models/vocab.py"
 
 
-def solved(folder: str) -> tuple[str, ...]:
+def solved(folder: str) -> str:
     """The course's files there, with the marks of solutions."""
-    return tuple(f"{folder}{path}!" for path in course_files())
+    return " ".join(f"{folder}{path}!" for path in course_files())
 
 
 @named(
-    "names, files",
+    "names, taken, other",
     {
-        "lessons-at-the-top": ((GAE, LOSS), {GAE, LOSS}),
-        "nested": (("homework/final/" + GAE,), {"homework/final/" + GAE}),
-        "nearest": (("tutorial/" + GAE, "old/tutorial/" + GAE), {"tutorial/" + GAE}),
-        "not-the-fullest": ((GAE, "old/copy/" + GAE), {GAE}),
-        "tutorial-first": ((GAE, "a/b/tutorial/" + GAE), {"a/b/tutorial/" + GAE}),
-        "parts-of-one-work": (("w1/" + GAE, "w2/" + LOSS), {"w1/" + GAE, "w2/" + LOSS}),
-        "loose": (("gae.py", "x/ppo_loss.py"), {"gae.py", "x/ppo_loss.py"}),
-        "loose-after-folders": ((GAE, "gae.py"), {GAE}),
-        "loose-of-two-lessons": (("src/trainer.py",), set()),
-        "marks-alone-are-the-students": ((GAE + "!",), {GAE}),
-        "whole-repository": ((*COURSE, *solved("solutions/"), "tutorial/" + LOSS), {"tutorial/" + LOSS}),
-        "nested-repository": ((*solved("a/b/solutions/"), "a/b/tutorial/" + LOSS), {"a/b/tutorial/" + LOSS}),
-        "renamed": ((*solved("answers/"), "tutorial/" + LOSS), {"tutorial/" + LOSS}),
-        "solutions-at-the-top": ((*solved(""), "z/tutorial/" + LOSS), {"z/tutorial/" + LOSS}),
-        "solutions-inside": ((*solved("tutorial/solutions/"), "tutorial/" + LOSS), {"tutorial/" + LOSS}),
-        "nothing-but-solutions": (solved("my/Solutions (1)/"), set()),
-        "a-repository-without-tutorial": ((*COURSE, *solved("answers/")), set()),
-        "loose-files-of-the-course": (("testcases/gae.py", "solutions/gae.py!", "ppo_by_hand/core/gae.py"), set()),
+        "lessons-at-the-top": (f"{GAE} {LOSS}", f"{GAE} {LOSS}", ""),
+        "nested": (f"homework/final/{GAE}", f"homework/final/{GAE}", ""),
+        "not-the-fullest": (f"{GAE} old/copy/{GAE}", GAE, ""),
+        "tutorial-first": (f"{GAE} a/b/tutorial/{GAE}", f"a/b/tutorial/{GAE}", ""),
+        "parts-of-one-work": (f"w1/{GAE} w2/{LOSS}", f"w1/{GAE} w2/{LOSS}", ""),
+        "loose": ("gae.py x/ppo_loss.py", "gae.py x/ppo_loss.py", ""),
+        "loose-after-folders": (f"{GAE} gae.py", GAE, ""),
+        "loose-of-two-lessons": ("src/trainer.py", "", ""),
+        "marks-alone-are-the-students": (f"{GAE}!", GAE, ""),
+        "whole-repository": (f"{COURSE} {solved('solutions/')} tutorial/{LOSS}", f"tutorial/{LOSS}", ""),
+        "renamed": (f"{solved('answers/')} tutorial/{LOSS}", f"tutorial/{LOSS}", ""),
+        "solutions-at-the-top": (f"{solved('')} z/tutorial/{LOSS}", f"z/tutorial/{LOSS}", ""),
+        "solutions-inside": (f"{solved('tutorial/solutions/')} tutorial/{LOSS}", f"tutorial/{LOSS}", ""),
+        "nothing-but-solutions": (solved("my/Solutions/"), "", ""),
+        "a-repository-without-tutorial": (f"{COURSE} {solved('answers/')}", "", ""),
+        "loose-files-of-the-course": ("testcases/gae.py solutions/gae.py! ppo_by_hand/core/gae.py", "", ""),
+        "copies-in-order": (f"hw_v1/{GAE} hw_v2/{GAE}*", f"hw_v1/{GAE}", "hw_v2 has another"),
+        "the-same-twice": (f"a/{GAE} b/{GAE}", f"a/{GAE}", ""),
+        "a-stub-never-wins": (f"old/tutorial/{GAE}? x/y/tutorial/{GAE}", f"x/y/tutorial/{GAE}", ""),
+        "not-even-with-its-name": (f"tutorial/{GAE}? mine/{GAE}", f"mine/{GAE}", ""),
+        "loose-beside-a-stub": (f"tutorial/{GAE}? gae.py", "gae.py", ""),
+        "capitals": (f"TUTORIAL/{GAE}* tutorial/{GAE}", f"tutorial/{GAE}", "TUTORIAL has another"),
+        "loose-copies": ("v1/gae.py v2/gae.py*", "v1/gae.py", "v2 has another"),
+        "a-loose-stub": ("gae.py? v2/gae.py", "v2/gae.py", ""),
+        "nothing-but-stubs": (f"a/{GAE}? b/{GAE}?", f"a/{GAE}", ""),
     },
 )
-def test_the_students_work_is_taken_and_nothing_else(names: tuple[str, ...], files: set[str]):
-    """A name that ends in "!" is of a file with region marks."""
-    data = {name.rstrip("!"): MARK if name.endswith("!") else b"def f(): ...\n" for name in names}
-    assert set(choose(data, data.__getitem__).files.values()) == files
-
-
-@named(
-    "files, taken, other",
-    {
-        "names-in-order": ({"hw_v1/" + GAE: b"1", "hw_v2/" + GAE: b"2"}, "hw_v1/" + GAE, "hw_v2 has another"),
-        "the-same-twice": ({"a/" + GAE: b"1", "b/" + GAE: b"1"}, "a/" + GAE, ""),
-        "a-stub-never-wins": ({"old/tutorial/" + GAE: STUB, "x/y/tutorial/" + GAE: b"2"}, "x/y/tutorial/" + GAE, ""),
-        "not-even-with-its-name": ({"tutorial/" + GAE: STUB, "mine/" + GAE: b"2"}, "mine/" + GAE, ""),
-        "loose-beside-a-stub": ({"tutorial/" + GAE: STUB, "gae.py": b"2"}, "gae.py", ""),
-        "capitals": ({"TUTORIAL/" + GAE: b"1", "tutorial/" + GAE: b"2"}, "tutorial/" + GAE, "TUTORIAL has another"),
-        "loose": ({"v1/gae.py": b"1", "v2/gae.py": b"2"}, "v1/gae.py", "v2 has another"),
-        "a-loose-stub": ({"gae.py": STUB, "v2/gae.py": b"2"}, "v2/gae.py", ""),
-        "one-loose-stub": ({"gae.py": STUB}, "gae.py", ""),
-        "a-loose-stub-beside-a-stub": ({"tutorial/" + GAE: STUB, "gae.py": STUB}, "tutorial/" + GAE, ""),
-        "nothing-but-stubs": ({"a/" + GAE: STUB, "b/" + GAE: STUB + b"\n"}, "a/" + GAE, ""),
-    },
-)
-def test_of_two_copies_one_with_work_is_graded_and_the_other_is_told(files: dict[str, bytes], taken: str, other: str):
-    found = choose(files, files.__getitem__)
-    assert found.files == {GAE: taken}
-    assert [kind for kind, _ in found.doubts] == [SECOND] * bool(other) and (not other or other in found.doubts[0][1])
+def test_the_students_work_is_taken_and_nothing_else(names: str, taken: str, other: str):
+    data = {name.rstrip("!?*"): TEXTS.get(name[-1], WORK) for name in names.split()}
+    found = choose(data, data.__getitem__)
+    assert set(found.files.values()) == set(taken.split())
+    assert [kind for kind, _ in found.doubts] == [SECOND] * bool(other) and other in str(found.doubts)
 
 
 def test_work_in_solutions_beside_an_untouched_tutorial_is_told():
@@ -120,7 +109,7 @@ def only(folder: Path, files: dict[str, str]) -> Submission:
     return read_submission(hand_in, ["lesson04_gae"])
 
 
-@pytest.mark.parametrize("name", "gae (1).py,GAE.py,gae.PY,Copy of gae.py,gae.py.txt,gae_v2.py,gae.ipynb".split(","))
+@pytest.mark.parametrize("name", "gae (1).py,GAE.py,Copy of gae.py,gae.py.txt,gae_v2.py,gae.ipynb".split(","))
 def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path, name: str):
     found = only(tmp_path, {name: "x", "late.py": "x", "labels.py": "x"})
     assert not found.files and found.status == "empty"
@@ -129,14 +118,11 @@ def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path,
 
 @pytest.mark.parametrize("text, kinds", [("", [NEAR]), ("mine = 0\n", [SECOND]), ("x = 1\n", [])])
 def test_a_copy_that_a_browser_has_numbered_is_a_doubt(tmp_path: Path, text: str, kinds: list[str]):
+    """What the course brings is none."""
     text = text or (TUTORIAL / GAE).read_text("utf-8")
-    found = only(tmp_path, {f"tutorial/{GAE}": text, f"tutorial/{GAE[:-3]} (1).py": "x = 1\n"})
-    assert [doubt.kind for doubt in found.doubts] == kinds
-
-
-def test_what_the_course_brings_is_no_doubt(tmp_path: Path):
     names = ("notebooks/04_gae.ipynb", "solutions/demo/stages.py", "testcases/lesson04_gae/gae_test.py")
-    assert not only(tmp_path, {f"tutorial/{GAE}": "x", **dict.fromkeys(names, "x")}).doubts
+    files = {f"tutorial/{GAE}": text, f"tutorial/{GAE[:-3]} (1).py": "x = 1\n", **dict.fromkeys(names, "x")}
+    assert [doubt.kind for doubt in only(tmp_path, files).doubts] == kinds
 
 
 def test_a_thousand_modules_are_too_many(tmp_path: Path):
