@@ -2,9 +2,6 @@
 precision, a run that goes on, and every bad input."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,14 +13,12 @@ from transformers import (
     GPT2ForSequenceClassification,
 )
 
-from ppo_by_hand import __main__ as library
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import rewards as hub_rewards
 from solutions.demo import folder, hub
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course import hub as here
 from testcases.course.hub import CALLS, LETTERS, SET, TEMPLATE, causal, classifier, run, save, tokenizer
-from testcases.harness.catalog.lessons import ROOT
 from testcases.harness.suite.asserts import named
 
 SETTINGS = f"{SET} learning_rate=0.01"
@@ -285,38 +280,6 @@ def test_a_second_run_is_refused_until_it_goes_on_with_the_first(tmp_path, gpt2,
     after = contents(tmp_path / "out")
     assert before.keys() < after.keys() and after[tmp_path / "out" / "policy" / "notes.txt"] == b"mine"
     assert logged(tmp_path)[:2] == lines and len(logged(tmp_path)) == 3
-
-
-REWARD = """
-import os, signal
-calls = 0
-def longest(prompts, responses):
-    global calls
-    calls += 1
-    if calls == 8 and os.path.exists("kill"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return [float(len(response)) for response in responses]
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_to_the_policy_of_one_that_was_left_alone(tmp_path, gpt2, monkeypatch, capsys):
-    (tmp_path / "killing_reward.py").write_text(REWARD)
-    (tmp_path / "prompts.txt").write_text("the cat\nwhere is it ?\na dog\n")
-    (tmp_path / "kill").touch()
-    given = ["train", "--policy", gpt2, "--reward", "killing_reward:longest", "--prompts", "prompts.txt"]
-    given += ["--set", f"{SETTINGS} num_updates=9", "--out"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "ppo_by_hand", *given, "killed"]
-    assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False).returncode == -9
-    (tmp_path / "kill").unlink()
-    monkeypatch.chdir(tmp_path)
-    assert not Path("killed/policy").exists()
-    assert library.main([*given, "killed", "--resume"]) == 0
-    assert "continuing after update 5" in capsys.readouterr().out
-    assert library.main([*given, "alone"]) == 0
-    for file in ("policy/model.safetensors", "log/metrics.jsonl"):
-        assert (tmp_path / "killed" / file).read_bytes() == (tmp_path / "alone" / file).read_bytes()
 
 
 def test_ctrl_c_has_its_own_exit_code(tmp_path, gpt2, capsys, monkeypatch):
