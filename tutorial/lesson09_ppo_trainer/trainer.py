@@ -124,7 +124,7 @@ class PPOTrainer:
         self.history: list[dict[str, float]] = []
         self.steps: list[dict[str, float]] = []
         self._parameters = list(self.model.parameters())
-        self._some_weights = _some_of(self._parameters)
+        self._some_weights: Tensor | None = None
         self._unwhitened = replace(config, whiten_rewards=False)
 
     @property
@@ -320,9 +320,9 @@ class PPOTrainer:
         }
         if self.sampler is not None and not self.config.recompute_log_probs:
             metrics["own_sampler"] = 1.0
-        before, self._some_weights = self._some_weights, _some_of(self._parameters)
-        is_same = torch.allclose(before, self._some_weights, rtol=1e-7)
-        if is_same and self.updates_done and self.optimizer.param_groups[0]["lr"] > 0:
+        before, self._some_weights = self._some_weights, _some_of(self.model)
+        is_same = before is not None and torch.allclose(before, self._some_weights, rtol=1e-7)
+        if is_same and self.optimizer.param_groups[0]["lr"] > 0:
             metrics["stood_still"] = 1.0  # in the update before
         if self.accelerator.scaler is not None:  # of float16's gradients
             metrics["loss_scale"] = self.accelerator.scaler.get_scale()
@@ -360,10 +360,11 @@ def warm_up_then_decay(num_updates: int) -> Schedule:
     return lambda updates_done: min((updates_done + 1) / 6, 1.0 - updates_done / num_updates)
 
 
-def _some_of(weights: list[nn.Parameter]) -> Tensor:
+def _some_of(model: nn.Module) -> Tensor:
     """The first numbers of each weight that trains, of its part in this process: do the steps move any?"""
-    trained = (getattr(weight, "_local_tensor", weight).detach() for weight in weights if weight.requires_grad)
-    return torch.cat([weight.flatten()[:8].float() for weight in trained])
+    trained = (weight for weight in model.parameters() if weight.requires_grad)
+    local = (getattr(weight, "_local_tensor", weight).detach() for weight in trained)
+    return torch.cat([weight.flatten()[:8].float() for weight in local])
 
 
 def _weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, float]:
