@@ -64,7 +64,7 @@ def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
         assert_equal(compute_gae(**{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5), advantages=[-1.0, 3.0])
-    assert "`td_errors`, which `compute_gae` calls, isn't right yet.\nThere: nothing is removed at a done" in str(
+    assert "`td_errors`, which `compute_gae` calls, isn't right yet.\nThere, nothing is removed at a done" in str(
         failure.value
     )
 

@@ -97,7 +97,7 @@ def function_in(text: str, exercise: str) -> str:
 
 def words_of(code: str) -> Counter[str]:
     """How often each name, number and sign stands in a piece of code, without comments, brackets, dots and commas."""
-    return Counter(re.findall(r"\w+|[<>=!]=|[^\w\s()\[\],.:]", re.sub("#.*", "", code)))
+    return Counter(re.findall(r"\w+|\*\*|//|[<>=!]=|[^\w\s()\[\],.:]", re.sub("#.*", "", code)))
 
 
 def distance(words: Counter[str], others: Counter[str]) -> int:

@@ -1,10 +1,8 @@
 """What an answer depends on, and must or must not: true of the code whatever else is wrong with it.
 
-An argument is changed, and both answers are asked again: does it change nothing, does what is masked enter, and is the
-answer 0 there?
+An argument is changed, and both answers are asked again: does it change nothing, and does padding enter?
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -73,7 +71,6 @@ def facts(failing: Call, part: Part | None, wrong: Sequence[Call], good: Sequenc
     yield from [sign for one, sign in padding if one.is_shown][:1]
     right_ones = [_Question(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]]
     yield from _unused(seen, part, right_ones, bool(padding))
-    yield from itertools.islice(_zeros(seen, part), 1)
 
 
 def _telling(wrong: Sequence[Call]) -> list[Call]:
@@ -101,38 +98,29 @@ def _tame(asked: Call) -> Call:
 
 
 def _padding(seen: _Question) -> Iterator[Sign]:
+    """Whether one more column of padding changes the rest of the answer: its numbers enter, or it is counted."""
     for name, mask in seen.asked.arguments.items():
-        if "mask" not in name or not isinstance(mask, Tensor) or not is_flags(mask) or bool(mask.bool().all()):
+        if "mask" not in name or not is_flags(mask) or bool(mask.bool().all()):
             continue
         given = seen.asked.arguments.items()
-        floats = {key: value for key, value in given if is_float(value) and value.shape == mask.shape}
-        under = {key: value.masked_fill(~mask.bool(), OTHER) for key, value in floats.items()}
-        answers = seen.changed(**under) if under else None
-        if answers and alike(seen.right.value, answers[0].value) and not alike(seen.mine.value, answers[1].value):
+        alike_in_shape = {key: value for key, value in given if isinstance(value, Tensor) and value.shape == mask.shape}
+        answers = seen.changed(**{key: _one_more(value) for key, value in alike_in_shape.items()})
+        if answers and _is_same(seen.right, answers[0], mask) and not _is_same(seen.mine, answers[1], mask):
             yield Sign(Shows.PADDING_ENTERS, (name,))
 
 
-def _zeros(seen: Sequence[_Question], shown: Part | None) -> Iterator[Sign]:
-    """A part of the answer that must be 0 where a mask is False, as it is in all questions."""
-    pairs = ((name, part) for one in seen for name in one.asked.arguments for part in parts_of(one.right))
-    for name, part in dict.fromkeys(pairs):
-        found = [pair for one in seen if (pair := _under(one, name, part))]
-        if (shown is None or shown.holds(part)) and len(found) >= min(MUST, len(seen)):
-            if not any(bool(due.any()) for due, _ in found) and any(
-                bool((got.nan_to_num() != 0).any()) for _, got in found
-            ):
-                yield Sign(Shows.MUST_BE_0, (part.name, name))
+def _one_more(tensor: Tensor) -> Tensor:
+    column = torch.full_like(tensor[..., :1], OTHER if is_float(tensor) else 0)
+    return torch.cat([tensor, column], dim=-1)
 
 
-def _under(seen: _Question, name: str, part: Part) -> tuple[Tensor, Tensor] | None:
-    """What both answers say where a mask of their shape is False."""
-    mask: Any = seen.asked.arguments.get(name)
-    due, got = parts_of(seen.right).get(part), parts_of(seen.mine).get(part)
-    if "mask" not in name or not is_flags(mask) or part.kind is not Kind.VALUE or bool(mask.bool().all()):
-        return None
-    if not (isinstance(due, Tensor) and isinstance(got, Tensor) and due.shape == got.shape == mask.shape):
-        return None
-    return due[~mask.bool()], got[~mask.bool()]
+def _is_same(narrow: Outcome, wide: Outcome, mask: Tensor) -> bool:
+    """Whether two answers are the same in the columns of the mask."""
+    due, got = parts_of(narrow), parts_of(wide)
+    columns = mask.shape[-1]
+    tensors = {part: one for part, one in got.items() if isinstance(one, Tensor) and one.dim()}
+    got |= {part: one[..., :columns] for part, one in tensors.items() if one.shape[-1] == columns + 1}
+    return all(alike(one, got.get(part)) for part, one in due.items())
 
 
 # What changes nothing
@@ -156,7 +144,7 @@ def _unused(seen: list[_Question], part: Part | None, good: list[_Question], wit
         else:
             # What cancels in numbers worked by hand does not in others.
             if must >= min(MUST, len(seen)) and not any(_acts(one, name) for one in (*good, seen[0].elsewhere())):
-                yield Sign(Shows.UNUSED, (name,))
+                yield Sign(Shows.IGNORED, (name,))
 
 
 def _moves(seen: _Question, part: Part | None, right: Outcome) -> bool:

@@ -10,7 +10,7 @@ import torch
 Slot = tuple[ast.AST, str, int | None]
 """A node, one of its fields, and the number in it if that is a list."""
 Place = tuple[Slot, Any]
-"""Where an edit is made, and what then stands there: a node, or a list of them for a whole block."""
+"""Where an edit is made, and the node that then stands there."""
 
 OPERATORS: dict[type, tuple[type, ...]] = {
     ast.Add: (ast.Sub,),
@@ -28,8 +28,6 @@ OPERATORS: dict[type, tuple[type, ...]] = {
     ast.NotEq: (ast.Eq,),
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
-    ast.And: (ast.Or,),
-    ast.Or: (ast.And,),
 }
 NAMES = {
     "minimum": ("maximum",), "maximum": ("minimum",), "min": ("max",), "max": ("min",), "sum": ("mean", "max"),
@@ -65,14 +63,6 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.AST]:
 
 def _of_sign(node: ast.UnaryOp) -> Iterator[ast.AST]:
     yield node.operand
-
-
-def _of_logic(node: ast.BoolOp) -> Iterator[ast.AST]:
-    for operator in OPERATORS[type(node.op)]:
-        yield changed(node, op=operator())
-    for number in range(len(node.values)):
-        rest = node.values[:number] + node.values[number + 1 :]
-        yield rest[0] if len(rest) == 1 else changed(node, values=rest)
 
 
 def _of_comparison(node: ast.Compare) -> Iterator[ast.AST]:
@@ -113,12 +103,6 @@ def _of_slice(node: ast.Slice) -> Iterator[ast.AST]:
         yield changed(node, upper=last)
 
 
-def _of_choice(node: ast.IfExp) -> Iterator[ast.AST]:
-    yield changed(node, body=node.orelse, orelse=node.body)
-    yield node.body
-    yield node.orelse
-
-
 def _of_call(node: ast.Call) -> Iterator[ast.AST]:
     field = "attr" if isinstance(node.func, ast.Attribute) else "id"
     if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Constant):
@@ -143,36 +127,19 @@ def _of_torch(name: str) -> ast.expr:
     return ast.parse(f"{home}.{name}", mode="eval").body
 
 
-def _of_dict(node: ast.Dict) -> Iterator[ast.AST]:
-    values = node.values
-    for i in range(len(values) - 1):
-        yield changed(node, values=[*values[:i], values[i + 1], values[i], *values[i + 2 :]])
-    for i in range(len(values)):
-        yield changed(node, keys=node.keys[:i] + node.keys[i + 1 :], values=values[:i] + values[i + 1 :])
-
-
 def _of_tuple(node: ast.Tuple) -> Iterator[ast.AST]:
     for i in range(len(node.elts) - 1):
         yield changed(node, elts=[*node.elts[:i], node.elts[i + 1], node.elts[i], *node.elts[i + 2 :]])
 
 
-def _of_generator(node: ast.comprehension) -> Iterator[ast.AST]:
-    for i in range(len(node.ifs)):
-        yield changed(node, ifs=node.ifs[:i] + node.ifs[i + 1 :])
-
-
 EDITS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
     ast.BinOp: _of_operation,
     ast.UnaryOp: _of_sign,
-    ast.BoolOp: _of_logic,
     ast.Compare: _of_comparison,
     ast.Constant: _of_constant,
     ast.Slice: _of_slice,
-    ast.IfExp: _of_choice,
     ast.Call: _of_call,
-    ast.Dict: _of_dict,
     ast.Tuple: _of_tuple,
-    ast.comprehension: _of_generator,
 }
 
 
@@ -180,18 +147,13 @@ EDITS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
 
 
 def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
-    """Every edit of a function that may repair it: of one node, of brackets, of a block, and one name for another."""
+    """Every edit of a function that may repair it: of one node, of a slice, and one name for another."""
     names = names_in(tree)
     for slot, node in slots_of(tree):
-        more = (*_brackets(node), *_moved(node), *_methods(slot, node), *_names(slot, node, names))
+        more = (*_moved(node), *_methods(slot, node), *_names(slot, node, names))
         for new in (*edits_of(node), *more):
             if new is not node:
                 yield slot, new
-    for parent in ast.walk(tree):
-        for field in ("body", "orelse"):
-            block = getattr(parent, field, None)
-            if isinstance(block, list) and block:
-                yield from (((parent, field, None), new or [ast.Pass()]) for new in _blocks(block))
 
 
 def additions_to(tree: ast.FunctionDef, parts: Sequence[ast.expr], signs: Sequence[type]) -> Iterator[Place]:
@@ -229,26 +191,6 @@ def slots_of(tree: ast.FunctionDef) -> Iterator[tuple[Slot, ast.AST]]:
             for index, node in enumerate(value) if isinstance(value, list) else [(None, value)]:
                 if isinstance(node, ast.AST):
                     yield (parent, field, index), node
-
-
-def _brackets(node: ast.AST) -> Iterator[ast.AST]:
-    """`a * b + c` for `a * (b + c)`, and the reverse; and `a` for `a + b + c`."""
-    if not isinstance(node, ast.BinOp):
-        return
-    left, right = node.left, node.right
-    if isinstance(left, ast.BinOp):
-        yield left.left
-    if isinstance(node.op, (ast.Add, ast.Sub)):
-        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
-            yield changed(left, right=changed(node, left=left.right))
-        if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Mult, ast.Div)):
-            yield changed(right, left=changed(node, right=right.left))
-    elif isinstance(node.op, (ast.Mult, ast.Div)):
-        if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub)) and isinstance(node.op, ast.Mult):
-            yield changed(right, left=changed(node, right=right.left))
-        if isinstance(left, ast.BinOp) and isinstance(left.op, (ast.Add, ast.Sub)):
-            yield changed(left, right=changed(node, left=left.right))
-            yield changed(left, left=changed(node, left=left.left))
 
 
 def _moved(node: ast.AST) -> Iterator[ast.AST]:
@@ -300,27 +242,3 @@ def _methods(slot: Slot, node: ast.AST) -> Iterator[ast.AST]:
 def _names(slot: Slot, node: ast.AST, names: list[str]) -> Iterator[ast.AST]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and slot[1] != "func":
         yield from (changed(node, id=other) for other in names if other != node.id)
-
-
-def _blocks(block: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
-    """A step less, two in the other order, one in or out of a loop or condition."""
-    for i, one in enumerate(block):
-        before, after = block[:i], block[i + 1 :]
-        if not isinstance(one, ast.Return):
-            yield [*before, *after]
-        if after and not isinstance(after[0], ast.Return):
-            yield [*before, after[0], one, *after[1:]]
-        if isinstance(one, ast.If):
-            yield [*before, *one.body, *after]
-            yield [*before, changed(one, test=ast.UnaryOp(ast.Not(), one.test)), *after]
-        elif isinstance(one, ast.With) and not any(item.optional_vars for item in one.items):
-            yield [*before, *one.body, *after]
-        elif isinstance(one, ast.AugAssign):
-            yield [*before, ast.Assign([one.target], one.value), *after]
-            yield from ([*before, changed(one, op=other()), *after] for other in OPERATORS.get(type(one.op), ()))
-        elif isinstance(one, ast.For):
-            for j in range(1, len(one.body)):
-                yield [*before, changed(one, body=one.body[:j]), *one.body[j:], *after]
-            backwards = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
-            items = ast.Call(ast.Name("list", ast.Load()), [one.iter], [])
-            yield [*before, changed(one, iter=ast.Subscript(items, backwards, ast.Load())), *after]

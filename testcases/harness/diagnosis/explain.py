@@ -27,7 +27,7 @@ from .depends import facts
 from .exceptions import cause_of_error, names_in
 from .invariants import broken
 from .mistakes import Bench, bench_of
-from .own_code import OwnCode, repaired
+from .own_code import OwnCode, Search
 from .parts import Answers, On, agree, is_evidence, parts_of
 from .signs import digits_lost, has_16_bits, sign_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Part, Repair, Seen, Shows, Sign, Twice
@@ -44,7 +44,8 @@ CALLS = 200_000
 LEAST_CALLS, MOST_PAIRS, FEW, FOR_THE_LINE = 150, 120, 20, 20
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
-MOST_RIGHT = 3
+MOST_RIGHT, MOST_SLOW = 3, 4
+"""Examples that are asked first of all mistakes, and those that are asked where each costs much."""
 
 
 @contextmanager
@@ -112,7 +113,7 @@ class Explanation:
             if isinstance(first, Named):
                 explains = same_outcome(mine, bench.ask(asked, *first.mistakes))
             else:
-                explains = isinstance(last, Repair) and last.is_all  # With it every test passed.
+                explains = isinstance(last, Repair)  # With it every test passed.
             if explains:
                 return causes
         return ()
@@ -127,29 +128,27 @@ class Explanation:
             return ()
         bench, most, is_first = bench_of(*key), CALLS // self._cost(asked), self._searches[key] == 1
         lost = self._of_16_bits(seen)
-        candidates = [] if lost else self._candidates(bench, seen, part, most)
+        candidates = [] if lost else [*self._candidates(bench, seen, part, most)]
         whole = next((Named((one,)) for one in candidates if self._is_whole(bench, (one,), seen)), None)
         idea: Cause | None = whole or lost or self._sign(seen)
         found: tuple[Cause, ...] = (idea,) if idea else ()
-        repair: Repair | None = None
-        with left_out():
-            # A search takes long, and an exercise has dozens of tests.
-            if is_first and most >= FEW:
-                repair = self._line_of(seen) if whole else self._repaired(seen, most, self._passes)
-        if repair and repair.is_all and len(repair.steps) == 1:
-            if not found and repair.steps[0].only_adds:  # Then the line alone gives no idea.
-                found = tuple(one for one in self._fact(seen, part) if getattr(one, "shows", None) is Shows.UNUSED)
-            return (*found, repair)
+        # A search takes long, and an exercise has dozens of tests.
+        own = self._own_search(seen, most, bool(whole)) if is_first and most >= FEW else None
+        if own and (line := own.once()):
+            if not found and line.steps[0].only_adds:  # Then the line alone gives no idea.
+                found = tuple(one for one in self._fact(seen, part) if getattr(one, "shows", None) is Shows.IGNORED)
+            return (*found, line)
         if whole or most < FEW:
             return found
         answers = self._answers(*key)
-        if repair and repair.is_all:
-            pair = self._pair(seen, most)
-            return (Named(pair),) if pair and all(one.wrong for one in pair) else (*found, repair)
         near, share = self._nearest_to(bench, candidates, answers, On.MOST)
         if near and share == 1:
             return (Named((near,)),)
-        if pair := self._pair(seen, most) if is_first else ():
+        pair = self._pair(seen, most) if is_first else ()
+        is_named = bool(pair) and all(one.wrong for one in pair)
+        if own and not is_named and (lines := own.twice()):
+            return (*found, lines)
+        if pair:
             return (Named((near,) if near in pair else pair),)
         if near:
             return (Named((near,), is_all=False),)
@@ -158,7 +157,7 @@ class Explanation:
         some, _ = self._nearest_to(bench, candidates, answers, On.SOME)
         if some:
             return (Named((some,), is_all=False),)
-        return self._fact(seen, part) or ((repair,) if repair else ())
+        return self._fact(seen, part)
 
     def _in_a_hunt(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
         """Of a repair of lesson 10: what is found by search would be the answer, so it is a place at most."""
@@ -219,14 +218,14 @@ class Explanation:
 
     # What the mistakes answer
 
-    def _candidates(self, bench: Bench, seen: Seen, part: Part | None, most: int) -> list[Mistake]:
-        """Those that give this answer. A question that costs much is asked of those that give all examples."""
-        every, answers = self._sorted(bench.lesson, bench.exercise), self._answers(bench.lesson, bench.exercise)
+    def _candidates(self, bench: Bench, seen: Seen, part: Part | None, most: int) -> Iterator[Mistake]:
+        """Those that give this answer. A question that costs much is asked of one that gives all examples."""
+        every = iter(self._sorted(bench.lesson, bench.exercise))
         if most < FEW:
-            alike = (agree(functools.partial(_of_example, bench, one), answers, On.ALL) for one in every)
-            every = [one for one, is_alike in zip(every, alike, strict=True) if is_alike and answers.wrong_ones]
-            most = 2
-        return [one for one in every[:most] if self._gives(bench, one, seen, part)]
+            answers, most = self._answers(bench.lesson, bench.exercise), 1
+            alike = (one for one in every if agree(functools.partial(_of_example, bench, one), answers, On.ALL))
+            every = alike if answers.wrong_ones else iter(())
+        return (one for one in itertools.islice(every, most) if self._gives(bench, one, seen, part))
 
     def _gives(self, bench: Bench, mistake: Mistake, seen: Seen, part: Part | None) -> bool:
         """Whether it gives the answer, or its values where these are wrong: gradients are lost elsewhere as well."""
@@ -301,16 +300,16 @@ class Explanation:
 
     # What the student's code shows
 
-    def _line_of(self, seen: Seen) -> Repair | None:
-        """Where the student's code has what is known to be wrong: an edit there makes the examples right."""
-        return self._repaired(seen, FOR_THE_LINE, lambda *of: True)
-
-    def _repaired(self, seen: Seen, most: int, passes: Callable[[str, str, InProcess], bool]) -> Repair | None:
+    def _own_search(self, seen: Seen, most: int, only_line: bool) -> Search | None:
+        """Of the edits with which every test passes; or, where the mistake is known, of the line that has it: there the
+        examples tell, of a few edits."""
         key = seen[0].lesson, seen[0].exercise
         if (own := self._own_code(*key)) is None:
             return None
-        answers = self._answers(*key).seen
-        return repaired(own, self._words(*key), seen, answers, functools.partial(passes, *key), most)
+        passes = (lambda _: True) if only_line else functools.partial(self._passes, *key)
+        return Search(
+            own, self._words(*key), seen, self._answers(*key).seen, passes, FOR_THE_LINE if only_line else most
+        )
 
     def _passes(self, lesson: str, exercise: str, executor: InProcess) -> bool:
         return self._first_failure(executor, lesson, exercise) is None
@@ -368,9 +367,11 @@ class Explanation:
 
     @kept
     def _answers(self, lesson: str, exercise: str) -> Answers:
-        """The subject's, on all examples."""
+        """The subject's, on all examples, or on the first of those that cost much."""
         asked, right = examples(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
-        return Answers([(one, due, self._subject.run(one)) for one, due in zip(asked, right, strict=True)])
+        if asked and self._cost(asked[0]) >= TOO_MANY:
+            asked = asked[:MOST_SLOW]
+        return Answers([(one, due, self._subject.run(one)) for one, due in zip(asked, right, strict=False)])
 
     @kept
     def _is_right(self, lesson: str, exercise: str) -> bool:

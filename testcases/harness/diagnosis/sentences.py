@@ -22,7 +22,10 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
     Shows.EARLY: ("`{0}` is read one step too far ahead", "entry t belongs to step t, so look at the slices"),
     Shows.LATE: ("`{0}` is read one step too far back", "entry t belongs to step t, so look at the slices"),
     Shows.DETACHED: ("the gradient must flow through `{0}`, and it is cut off there", "look for a detach or no_grad"),
-    Shows.INVERSE: ("`{0}` divides where it should multiply, or the reverse", "look for a `/` at `{0}`"),
+    Shows.INVERSE: (
+        "`{0}` divides where it should multiply, or multiplies where it should divide",
+        "look for a `/` at `{0}`",
+    ),
     Shows.SQUARED: ("`{0}` is applied twice", "perhaps a function that you call applies it as well"),
     Shows.MORE: ("your answer is the right one for `{0} + 1`, not for `{0}`", "look for a `+ 1` or a `<=`"),
     Shows.LESS: ("your answer is the right one for `{0} - 1`, not for `{0}`", "look for a `- 1` or a `<`"),
@@ -56,10 +59,6 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "nan_to_num, nansum, a comparison (False for NaN) and Python's min and max hide it",
     ),
     Shows.OTHER_DTYPE: ("the answer has the dtype {0}, and it should be {1}", "convert where the numbers are made"),
-    Shows.SIX_DIGITS: (
-        "your answer agrees to six digits only, so something in it is float32, or a number added to it is too large",
-        "look for a small number that is added, and for a tensor that is made in another dtype",
-    ),
     Shows.DIGITS_LOST: (
         "it's right in float64 but not in {0}, because digits are lost on the way",
         "convert 16 bits to float32 before you compute; use expm1, log1p or logsumexp where equal numbers cancel",
@@ -68,37 +67,22 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "exp of a large number is infinite (above 88 in float32)",
         "subtract the largest first, or use logsumexp, log_softmax or logsigmoid",
     ),
-    Shows.TIMES_INFINITY: (
-        "0 times infinity or NaN is NaN, and such a number is multiplied by 0 here",
-        "select it away with gather, where or masked_fill instead of multiplying by a mask",
-    ),
-    Shows.WRITTEN_NUMBER: (
-        "your code answers as if `{0}` were {1:g}, whatever it is",
-        "look for a number that is written out, or for a call that doesn't pass `{0}` on",
-    ),
-    Shows.EXACTLY_0: (
-        "your code handles entries of `{0}` that are exactly 0 differently, but they may be ordinary numbers",
-        "look for `!= 0`, `> 0`, `>= 0`, and for `.bool()` of numbers",
+    Shows.NAN_MADE: (
+        "your answer is NaN although no argument is, so something in it is 0 / 0 or infinity minus infinity",
+        "look at each division, and at what it divides by where there's only one token",
     ),
     Shows.A_NUMBER: (
         "this is a Python number, and no gradient passes through one",
         "`.item()`, `float()` and Python's arithmetic make one of a tensor",
     ),
     Shows.A_TENSOR: ("this is a tensor, and it should be a Python number", "`.item()` makes one"),
-    Shows.REAL_ALONE: (
-        "only the real tokens come back, one after another",
-        "put each back in its place with masked_scatter or where",
-    ),
-    Shows.UNUSED: ("`{0}` changes nothing in your answer", "look for the place where it should enter"),
     Shows.PADDING_ENTERS: (
-        "padding enters, because what stands where `{0}` is False changes your answer",
+        "padding enters, because one more column where `{0}` is False changes your answer",
         "select the real tokens first, then compute",
     ),
-    Shows.MUST_BE_0: ("{0} should be 0 where `{1}` is False, and it isn't", ""),
     Shows.RAISED: ("{0}", "{1}"),
     Shows.NOT_IMPORTED: ("your file doesn't import `{0}`", "write `{1}` at its top"),
     Shows.UNKNOWN_NAME: ("your file has no `{0}`", "look for a typo or a missing import"),
-    Shows.NO_ATTRIBUTE: ("a value of type {0} has no `{1}`", "perhaps the value isn't what you expect, so print it"),
     Shows.MISSPELT: ("a value of type {0} has no `{1}`, but it has `{2}`", ""),
     Shows.MAY_BE_NONE: ("`{0}` may be None, which stands for something of its own", "the docstring says for what"),
     Shows.LEFT_OUT: (
@@ -109,13 +93,7 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "the sizes of two tensors differ by one",
         "one of them needs a slice, `[..., :-1]` or `[..., 1:]`",
     ),
-    Shows.DO_NOT_FIT: (
-        "two tensors don't fit together",
-        "print their shapes; `unsqueeze` puts a dimension where one is missing",
-    ),
     Shows.ONE_PAST: ("an index runs one past the end", "indices end at size - 1; perhaps `t + 1` is read at the end"),
-    Shows.PAST_END: ("an index runs past the end", "print it beside the size"),
-    Shows.WRITTEN_OUT: ('"{0}" is written out in this line, and nothing here has that name', "take what is given"),
 }
 
 
@@ -128,9 +106,9 @@ def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
     if diagnosis.inside:
         last = "." if diagnosis.causes else ". Fix it first."
         lines.append(f"{HEAD} `{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}")
-        more = "There:"
+        more = "There,"
     for cause in ideas or diagnosis.causes:
-        several = isinstance(cause, Named | Repair) and not cause.is_all
+        several = isinstance(cause, Named) and not cause.is_all
         head = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
         for idea in _ideas(cause):
             lines.append(f"{more or head} {idea.rstrip('.')}.")
@@ -210,9 +188,6 @@ def _of_sign(sign: Sign) -> tuple[str, str]:
     idea, remedy = (one.format(*sign.about, **words) for one in SENTENCES[sign.shows])
     if sign.shows is Shows.UNKNOWN_NAME and sign.about[1]:
         return f"{idea}, but it has `{sign.about[1]}`", remedy
-    if sign.shows is Shows.MUST_BE_0:
-        name = f"`{sign.about[0]}`" if sign.about[0] else "your answer"
-        return f"{name}{idea.removeprefix(str(sign.about[0]))}", remedy
     return idea, remedy
 
 
@@ -222,7 +197,7 @@ def _of_repair(repair: Repair) -> str:
     if len(places) > 1:
         return f"two places aren't right yet, {' and '.join(places)}. With a change in each, every test passes"
     place = f"{places[0]}, isn't right yet{_wrong_words(repair.steps[0])}"
-    return f"{place}. With one change there, every test passes" if repair.is_all else place
+    return f"{place}. With one change there, every test passes"
 
 
 def _around(text: str, other: str, shown: int = SHOWN) -> str:
@@ -247,5 +222,7 @@ def _wrong_words(step: Step) -> str:
         return ", because something is missing there"
     if not 0 < len(words) <= 2 or not step.new or words_of(step.old).total() <= len(words):
         return ""
-    said = " and ".join(f"`{word}`" for word in words)
-    return f": look at {said}" if come else f": {said} {'is' if len(words) == 1 else 'are'} too much"
+    if come or words[0].isidentifier():
+        said = " and ".join(f"`{word}`" for word in words)
+        return f": look at {said}" if come else f": {said} {'is' if len(words) == 1 else 'are'} too much"
+    return f": `{' '.join(words)}` is too much"
