@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,7 @@ def _main(said: Path, arguments: Sequence[str], environment: Mapping[str, str]) 
 
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(said / name, os.O_WRONLY | os.O_CREAT), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # As at a terminal.
     os.chdir(ROOT)
     os.environ.update(environment)
     sys.argv = ["make check", *arguments]
@@ -75,6 +77,11 @@ def table(out: Path) -> list[dict[str, str]]:
     """The lines of marks.csv."""
     with open(out / "marks.csv", encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def times(out: Path) -> dict[str, int]:
+    """When each result was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
 
 
 def without_times(out: Path) -> dict[str, dict[str, Any]]:
@@ -113,12 +120,8 @@ def put(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     return folder
 
 
-def solved(folder: Path, *lessons: str, top: Path = SOLUTIONS) -> Path:
+def solved(folder: Path, *lessons: str) -> Path:
     ignore = shutil.ignore_patterns("__pycache__")
     for lesson in lessons:
-        shutil.copytree(top / lesson, folder / lesson, ignore=ignore, dirs_exist_ok=True)
+        shutil.copytree(SOLUTIONS / lesson, folder / lesson, ignore=ignore, dirs_exist_ok=True)
     return folder
-
-
-def row(out: Path, student: str) -> dict[str, str]:
-    return next(row for row in table(out) if row["folder"] == student)

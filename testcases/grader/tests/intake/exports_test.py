@@ -12,7 +12,6 @@ from testcases.grader.intake.exports import find, told
 from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import CLOSED, OLDER, SECOND
 from testcases.grader.tests.running import TARGET, packed, put
-from testcases.harness.suite.asserts import named
 
 GAE, TREE, LISTED = "def td_errors(): ...\n", f"tutorial/{TARGET}", "submission_metadata.yml"
 METADATA = """\
@@ -53,71 +52,59 @@ def read(folder: Path) -> dict[str, Submission]:
     return {one.student: read_submission(one) for one in hand_ins}
 
 
-@named(
-    "system, names, wanted",
-    {
-        "canvas": (
-            "Canvas",
-            ["leeann_11_5_gae.py", "smithbob_LATE_12_6_hw.zip", "özcem_13_7_hw.tar.gz", "özcem_13_8_a.pdf"],
-            "leeann_11 graded 11, smithbob_12 graded 12, özcem_13 unreadable 13",
-        ),
-        "canvas-several-files": (
-            "Canvas",
-            ["leeann_11_5_gae.py", "leeann_11_6_my.py", "leeann_11_7_a.pdf", "leeann_11_8_b.zip"],
-            "leeann_11 graded 11",
-        ),
-        "canvas-underscores": (
-            "Canvas",
-            ["lee_roeann_14_5_gae.py", "leeann_11_6_7_gae.py", "leeann_11_8_gae.py"],
-            "lee_roeann_14 graded 14, leeann_11 graded 11",
-        ),
-        "canvas-anonymous": (
-            "Canvas",
-            ["anon_Ab3xZ_5_gae.py", "anon_LATE_q9Yt2_6_gae.py"],
-            "anon_Ab3xZ graded Ab3xZ, anon_q9Yt2 graded q9Yt2",
-        ),
-        "canvas-typed": ("Canvas", ["leeann_11_text.html"], "leeann_11 empty 11"),
-        "moodle": (
-            "Moodle",
-            [f"{ANN}_/gae.py", f"{BOB}/hw.zip", "Cem_23_assignsubmission_onlinetext_/onlinetext.html"],
-            "Ann Lee_21 graded Participant 21, Bob Smith_22 graded Participant 22, Cem_23 empty Participant 23",
-        ),
-        "moodle-flat": (
-            "Moodle",
-            [f"{ANN}_gae.py", f"{ANN}_my.py", f"{BOB}_a.zip", f"{BOB[:-4]}onlinetext.html"],
-            "Ann Lee_21 graded Participant 21, Bob Smith_22 graded Participant 22",
-        ),
-        "moodle-blind": (
-            "Moodle",
-            [f"Participant 12_34_assignsubmission_file_/{TREE}"],
-            "Participant 12_34 graded Participant 34",
-        ),
-        "gradescope": (
-            "Gradescope",
-            [f"submission_1/{TREE}", "submission_1/.git/HEAD", "submission_2/gae.py", LISTED],
-            "submission_1 graded ann@x.edu, submission_2 Bob   :email: ann@x.edu graded bob@x.edu, "
-            "submission_2 Öz, Cem graded c@x.edu",
-        ),
-        "gradescope-without-list": ("folder", [f"submission_1/{TREE}"], "submission_1 graded "),
-        "github": (
-            "GitHub",
-            [f"hw2-{name}/{path}" for name in ("al", "bob-s") for path in (TREE, ".git/HEAD", "tiny_models/x.py")]
-            + ["grades.csv", ".git/config", "README.md"],
-            "hw2-al graded , hw2-bob-s graded ",
-        ),
-        "folders": (
-            "folder",
-            [f"ann/{TREE}", "De la Cruz, Eva/gae.py", "__MACOSX/ann/x", "Thumbs.db"],
-            "De la Cruz, Eva graded , ann graded ",
-        ),
-        "zips": ("archive", ["ann.zip", "İ b.zip"], "ann graded , İ b graded "),
-    },
-)
-def test_everybody_is_found_once(tmp_path: Path, system: str, names: list[str], wanted: str):
-    found = read(put(tmp_path, files(*names)))
-    got = ", ".join(f"{name} {one.status} {(*one.ids, '')[0]}" for name, one in found.items())
+LAYOUTS = {
+    "canvas": (
+        "leeann_11_5_gae.py|smithbob_LATE_12_6_hw.zip|özcem_13_7_hw.tar.gz|özcem_13_8_a.pdf",
+        "leeann_11 graded 11|smithbob_12 graded 12|özcem_13 unreadable 13",
+    ),
+    "canvas-several-files": (
+        "leeann_11_5_gae.py|leeann_11_6_my.py|leeann_11_7_a.pdf|leeann_11_8_b.zip",
+        "leeann_11 graded 11",
+    ),
+    "canvas-underscores": (
+        "lee_roeann_14_5_gae.py|leeann_11_6_7_gae.py|leeann_11_8_gae.py",
+        "lee_roeann_14 graded 14|leeann_11 graded 11",
+    ),
+    "canvas-anonymous": (
+        "anon_Ab3xZ_5_gae.py|anon_LATE_q9Yt2_6_gae.py",
+        "anon_Ab3xZ graded Ab3xZ|anon_q9Yt2 graded q9Yt2",
+    ),
+    "canvas-typed": ("leeann_11_text.html", "leeann_11 empty 11"),
+    "moodle": (
+        f"{ANN}_/gae.py|{BOB}/hw.zip|Cem_23_assignsubmission_onlinetext_/onlinetext.html",
+        "Ann Lee_21 graded Participant 21|Bob Smith_22 graded Participant 22|Cem_23 empty Participant 23",
+    ),
+    "moodle-flat": (
+        f"{ANN}_gae.py|{ANN}_my.py|{BOB}_a.zip|{BOB[:-4]}onlinetext.html",
+        "Ann Lee_21 graded Participant 21|Bob Smith_22 graded Participant 22",
+    ),
+    "moodle-blind": (f"Participant 12_34_assignsubmission_file_/{TREE}", "Participant 12_34 graded Participant 34"),
+    "gradescope": (
+        f"submission_1/{TREE}|submission_1/.git/HEAD|submission_2/gae.py|{LISTED}",
+        "submission_1 graded ann@x.edu|submission_2 Bob   :email: ann@x.edu graded bob@x.edu"
+        "|submission_2 Öz, Cem graded c@x.edu",
+    ),
+    "github": (
+        f"hw2-al/{TREE}|hw2-al/.git/HEAD|hw2-al/tiny_models/x.py|hw2-bo/gae.py|hw2-bo/.git/HEAD"
+        "|grades.csv|.git/config|README.md",
+        "hw2-al graded |hw2-bo graded ",
+    ),
+    "folder": (
+        f"ann/{TREE}|De la Cruz, Eva/gae.py|submission_1/gae.py|__MACOSX/ann/x|Thumbs.db",
+        "De la Cruz, Eva graded |ann graded |submission_1 graded ",
+    ),
+    "archive": ("ann.zip|İ b.zip", "ann graded |İ b graded "),
+}
+"""The system, the names in its export, and who is found: name, status, and the surest id."""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_everybody_is_found_once(tmp_path: Path, layout: str):
+    names, wanted = LAYOUTS[layout]
+    found = read(put(tmp_path, files(*names.split("|"))))
+    got = "|".join(f"{name} {one.status} {(*one.ids, '')[0]}" for name, one in found.items())
     assert got == wanted, [one.notes for one in found.values()]
-    assert {one.system for one in found.values()} == {system}
+    assert {one.system.lower() for one in found.values()} == {layout.partition("-")[0]}
 
 
 def test_of_canvas_attempts_the_newest_counts_and_the_others_are_named(tmp_path: Path):

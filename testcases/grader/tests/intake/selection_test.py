@@ -33,7 +33,7 @@ def solved(folder: str) -> str:
     {
         "lessons-at-the-top": (f"{GAE} {LOSS}", f"{GAE} {LOSS}", ""),
         "nested": (f"homework/final/{GAE}", f"homework/final/{GAE}", ""),
-        "not-the-fullest": (f"{GAE} old/copy/{GAE}", GAE, ""),
+        "nearest": (f"z/tutorial/{GAE} a/b/tutorial/{GAE}", f"z/tutorial/{GAE}", ""),
         "tutorial-first": (f"{GAE} a/b/tutorial/{GAE}", f"a/b/tutorial/{GAE}", ""),
         "parts-of-one-work": (f"w1/{GAE} w2/{LOSS}", f"w1/{GAE} w2/{LOSS}", ""),
         "loose": ("gae.py x/ppo_loss.py", "gae.py x/ppo_loss.py", ""),
@@ -91,6 +91,7 @@ def test_a_file_that_two_lessons_have_is_known_by_its_class(name: str, lesson: s
         "module": ("tutorial/lesson04_gae/mine.py", "lesson04_gae/mine.py"),
         "package": ("tutorial/lesson04_gae/mine/deep/x.py", "lesson04_gae/mine/deep/x.py"),
         "module-above": ("tutorial/mine.py", "mine.py"),
+        "package-above": ("tutorial/mine/x.py", ""),
         "letters-of-a-mac": ("tutorial/lesson04_gae/u\u0308ber.py", "lesson04_gae/\u00fcber.py"),
         "outside": ("mine.py", ""),
         "nobody-can-import-it": ("tutorial/lesson04_gae/my-own.py", ""),

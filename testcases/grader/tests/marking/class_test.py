@@ -1,12 +1,13 @@
 """A whole class: thirty people, whose names have stopped other graders, in six layouts, three of them hostile."""
 
 import re
-import shutil
+import stat
 from pathlib import Path
 
 import pytest
 
-from testcases.grader.tests.running import LESSON, SECRET, TARGET, check, packed, put, results, table
+from testcases.grader.tests.reports.data import SYSTEMS, edit, looked_at
+from testcases.grader.tests.running import LESSON, TARGET, check, packed, put, results, table, times
 from testcases.grader.text import clean
 from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.runner import entries
@@ -57,11 +58,16 @@ def lay_out(folder: Path) -> dict[str, str]:
     return wanted
 
 
-def test_everybody_has_a_line_and_the_second_run_keeps_what_was_edited(bubblewrap: None, tmp_path: Path):
+def test_everybody_has_a_line_and_the_second_run_grades_only_what_is_new(bubblewrap: None, tmp_path: Path):
     folder, out = tmp_path / "in", tmp_path / "out"
     wanted = lay_out(folder)
     told = str(folder), "--out", str(out), "--jobs", "2", *LESSON, "--limits", LIMITS
-    done = check(*told, SECRET=SECRET)
+    done = check(*told, "--dry", "1", "--points", "20")
+    assert "30 found (" in done.stdout and "30 to grade" in done.stdout
+    assert all(f"5 {system}" in done.stdout for system in (*SYSTEMS, "archive"))
+    assert "PPO by Hand: 5 exercises, 20 points: lesson04_gae" in done.stdout and not out.exists()
+
+    done = check(*told)
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stdout + done.stderr
     lines = {line["folder"].lstrip("'"): line for line in table(out)}
     assert set(lines) == set(wanted) and len(lines) == 30
@@ -73,22 +79,23 @@ def test_everybody_has_a_line_and_the_second_run_keeps_what_was_edited(bubblewra
             assert 0 < points < POINTS, lines[key]
         elif text != HOSTILE["endless"]:
             assert points == 0, lines[key]
-    looks = (out / "report/index.html").read_text("utf-8").partition("Mistakes by")[0].partition("Look at these")[2]
-    shown = re.findall(r"<bdi>(.*?)</bdi>.*?<span class=\"badge \w+\">(.*?)</span>", looks, re.DOTALL)
-    assert {kind for _, kind in shown} == {"killed", "does not load"} and len(shown) >= 2, shown
-    written = {path.name: path.stat().st_mtime_ns for path in (out / "results").iterdir()}
+    assert {kind for _, kind in looked_at(out)} == {"killed", "does not load"}
+    assert "nothing is removed at a done" in (out / "report/index.html").read_text("utf-8")
+    assert [path for path in (out, *out.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
-    text = (out / "marks.csv").read_text("utf-8-sig")
-    key = next(key for key, text in wanted.items() if text == WRONG)
-    row = next(line for line in text.splitlines() if line.startswith(key))
-    cells = row.split(",")
-    cells[4], cells[8] = "7", "Nearly!"
-    (out / "marks.csv").write_text(text.replace(row, ",".join(cells)), "utf-8-sig")
-    shutil.rmtree(out / "report")
-    done = check(*told, SECRET=SECRET)
+    # An edit, another text, a broken result, and one that is asked for: nothing else is graded again.
+    graded, wrong = times(out), next(key for key, text in wanted.items() if text == WRONG)
+    edit(out, wrong, score="7", comment="Nearly!")
+    edit(out, "Fay", regrade="x")
+    (folder / "Zoe" / TARGET).write_text(RIGHT, "utf-8")
+    (out / "results/Gus.json").write_text('{"student": "Gu', "utf-8")
+    done = check(*told)
     assert done.returncode == 0, done.stderr
-    assert {path.name: path.stat().st_mtime_ns for path in (out / "results").iterdir()} == written, "graded twice"
-    (line,) = [line for line in table(out) if line["folder"] == key]
-    assert (line["score"], line["comment"], line["flags"]) == ("7", "Nearly!", "a mark by hand")
+    again = {name for name, when in times(out).items() if when != graded[name]}
+    assert again == {"Fay.json", "Gus.json", "Zoe.json"}
+    lines = {line["folder"].lstrip("'"): line for line in table(out)}
+    assert [lines[wrong][name] for name in ("score", "comment", "flags")] == ["7", "Nearly!", "a mark by hand"]
+    assert lines["Fay"]["regrade"] == "" and lines["Gus"]["points"] == "0"
+    assert (lines["Zoe"]["points"], lines["Zoe"]["flags"]) == (str(POINTS), "other points than before")
     assert any(line.endswith(",7") for line in (out / "canvas.csv").read_text("utf-8").splitlines())
     assert len(list((out / "report/students").iterdir())) == len(results(out)) == 30
