@@ -144,7 +144,7 @@ lesson04_gae · td_errors · wrong value
 expected [-1, 3]
 got      [1, 3]
 first difference at answer[0]: expected -1, got 1   (1 of 2 differ)
-Likely cause: nothing is removed at a done: the value of the next episode flows into this one.
+Likely cause: nothing is removed at a done, so the value of the next episode flows into this one.
 Read: tutorial/lesson04_gae/README.md, "td_errors: the error of the estimate after one step"
 Hint: make hint LESSON=4 EXERCISE=td_errors
 called   td_errors(rewards=[1., 3.], values=[2., 4., 8.], dones=[1., 0.], gamma=0.5)

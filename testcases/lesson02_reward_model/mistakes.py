@@ -13,80 +13,77 @@ class LastTokenIndex(Wrong, of="last_token_index"):
         "first_true_index(attention_mask.bool().flip(dims=[1])) => "
         "torch.zeros_like(attention_mask[:, 0], dtype=torch.int64)"
     )
-    """the answer is always the last column, which is padding in a right-padded row"""
+    """you always take the last column, which is padding in a right-padded row"""
     first_real_token = instead("return first_true_index(attention_mask.bool())")
-    """this is the first real token, not the last one"""
+    """you find the first real token instead of the last one"""
     counted_from_the_right = edit("length - 1 -  => ")
-    """counted from the right: convert the index in the flipped mask, length - 1 - index"""
+    """you count the index from the right; turn the index in the flipped mask into length - 1 - index"""
     one_past_the_last = edit("length - 1 => length")
-    """one too far: converted with length instead of length - 1"""
+    """you convert the index with length instead of length - 1, so it is one too large"""
     before_the_first_pad = instead("return attention_mask.long().argmin(dim=1) - 1")
-    """the token before the first padding token: right only if all padding is on the right, -1 if there is none"""
+    """you take the token before the first padding token, which is wrong if there is none or if padding is on the
+    left"""
 
 
 class Forward(Wrong, of="RewardModel.forward"):
     last_column_read = edit("last_token_index(attention_mask) => -1")
-    """reads [:, -1]: in a right-padded row that is the score of a padding token"""
+    """you read [:, -1], which is the score of a padding token in a right-padded row"""
     positions_not_passed = edit("position_ids(attention_mask) => None")
-    """position_ids are not passed: the backbone counts the padding on the left, and the score depends on it"""
+    """you don't pass position_ids, so the backbone counts the padding on the left and the score depends on it"""
     positions_from_one = edit("position_ids(attention_mask) => attention_mask.long().cumsum(dim=1)")
-    """positions count from 1: the first real token is at 0"""
+    """your positions count from 1, but the first real token is at 0"""
     mask_not_passed = edit("=attention_mask => =None")
-    """the mask is not passed to the backbone: it reads the padding on the left as text"""
+    """you don't pass the mask to the backbone, so it reads the padding on the left as text"""
     first_token_read = edit("last_token_index(attention_mask) => first_true_index(attention_mask.bool())")
-    """reads the first real token: a causal model has seen nothing else there"""
+    """you read the first real token, where a causal model has seen nothing else yet"""
     token_before_the_last_read = edit(
         "last_token_index(attention_mask) => (last_token_index(attention_mask) - 1).clamp(min=0)"
     )
-    """reads one token too early, as if a score were shifted like a log-probability"""
+    """you read one token too early, as if a score were shifted like a log-probability"""
     mean_over_the_tokens = edit(
         "hidden[rows, last_token_index(attention_mask)] => "
         "hidden.masked_fill(~attention_mask.unsqueeze(-1), 0.0).sum(dim=1) / attention_mask.sum(dim=1, keepdim=True)"
     )
-    """averages over the real tokens: the score is read at the last one"""
+    """you average over the real tokens, but the score is read at the last one"""
     read_at_the_number_of_tokens = edit("last_token_index(attention_mask) => attention_mask.sum(dim=1) - 1")
-    """indexes by the number of real tokens: with left padding that is a token in the middle"""
+    """you index by the number of real tokens, which is a token in the middle if the padding is on the left"""
     padding_found_by_its_id = first("attention_mask = input_ids != 0", read=WRONG)
-    """padding is found by its id (0 here): a text may end in that same token, as with pad == eos"""
-    score_for_every_position = edit("[rows, last_token_index(attention_mask)] => ")
-    """a score for every position, (B, L): return one per text"""
+    """you find padding by its id (0 here), but a text may end in that same token, as with pad == eos"""
     squeezed_to_a_number = edit("squeeze(-1) => squeeze()")
-    """squeeze() without a dimension: a batch of one row becomes a scalar; squeeze(-1) keeps the row"""
+    """squeeze() without a dimension makes a scalar of a batch of one row; squeeze(-1) keeps the row"""
     score_squashed = edit("squeeze(-1) => squeeze(-1).sigmoid()", read=PAIRWISE)
-    """passed through a sigmoid: a score may be any number, the sigmoid belongs to the loss"""
+    """you pass the score through a sigmoid, but a score may be any number, and the sigmoid belongs to the loss"""
     backbone_detached = edit("hidden[ => hidden.detach()[")
-    """the backbone is detached (detach or no_grad): backbone and head are trained together"""
+    """you detach the backbone (by detach or no_grad), but backbone and head should be trained together"""
 
 
 class PairwiseLoss(Wrong, of="pairwise_loss"):
     log_of_a_rounded_sigmoid = edit("logsigmoid(difference) => difference.sigmoid().log()")
     """log(sigmoid(x)) and log(1 + exp(-x)) make the loss infinite where x is far below 0; use logsigmoid"""
     log_of_sigmoid_plus_epsilon = edit("logsigmoid(difference) => (difference.sigmoid() + 1e-8).log()")
-    """a small number inside the logarithm hides the infinity, but changes the loss and makes the gradient 0"""
+    """a small number inside the logarithm hides the infinity, but it changes the loss and makes the gradient 0"""
     chosen_and_rejected_swapped = edit("chosen - rejected => rejected - chosen")
-    """chosen and rejected are swapped: the loss falls when the worse one wins"""
+    """chosen and rejected are swapped, so the loss falls when the worse one wins"""
     minus_forgotten = edit("-logsigmoid => logsigmoid")
-    """the minus sign is missing: a log-likelihood is maximized, a loss is minimized"""
+    """the minus sign is missing, so this is a log-likelihood, which one maximizes, but a loss is minimized"""
     summed_over_the_pairs = edit("mean() => sum()")
-    """you take the sum over the pairs, and it should be their mean"""
-    not_averaged = edit(".mean() => ")
-    """one loss for each pair: return their mean, a single number"""
+    """you take the sum over the pairs, but it should be their mean"""
     loss_of_the_mean_difference = edit("(difference).mean() => (difference.mean())")
     """this is the loss of the mean difference, but you should compute each pair's loss first, then the mean"""
     every_chosen_against_every_rejected = edit(
         "chosen - rejected => chosen.unsqueeze(1) - rejected", "- margin => - margin.unsqueeze(1)"
     )
-    """each chosen response against each rejected one: they answer different prompts, compare row by row"""
+    """you compare each chosen response with each rejected one, but they answer different prompts; compare row by row"""
     margin_added = edit("- margin => + margin")
-    """the margin is added: it must make winning harder, so subtract it"""
+    """you add the margin, but it must make winning harder; subtract it"""
     margin_outside_the_sigmoid = instead(
         "return (-logsigmoid(chosen - rejected) + (0.0 if margin is None else margin)).mean()"
     )
-    """the margin is added to the loss: subtract it from the difference, inside the sigmoid"""
+    """you add the margin to the loss, but it belongs inside the sigmoid; subtract it from the difference"""
     probability_without_logarithm = edit("-logsigmoid(difference) => 1 - difference.sigmoid()")
-    """the probability of being wrong, without a logarithm: a confident mistake is hardly penalized"""
+    """this is the probability of being wrong, without a logarithm, so a confident mistake is hardly penalized"""
     squared_error_against_labels = instead("return ((chosen - 1).square() + rejected.square()).mean() / 2", read=WRONG)
-    """squared errors against 1 and 0: comparisons say which text is better, not what a text is worth"""
+    """you take squared errors against 1 and 0, but comparisons say which text is better, not what a text is worth"""
     hinge = edit("-logsigmoid(difference) => (1 - difference).clamp(min=0)")
     """a hinge loss is 0 for each pair that wins by more than 1, and here such a pair still counts; use -logsigmoid"""
 
@@ -96,29 +93,26 @@ class RankingLoss(Wrong, of="ranking_loss"):
     """only neighbors are compared, but all K (K - 1) / 2 pairs should be"""
     best_against_the_rest = edit("scores[:, better] - scores[:, worse] => scores[:, :1] - scores[:, 1:]")
     """only the best is compared with the others, but the others should also be compared with one another"""
-    best_against_the_worst = edit("scores[:, better] - scores[:, worse] => scores[:, 0] - scores[:, -1]")
-    """only the best and the worst are compared, but all pairs should be"""
-    worst_first = edit("better, worse => worse, better")
-    """the order is read backwards, because scores[:, 0] belongs to the best response"""
     diagonal_included = edit("offset=1 => offset=0")
-    """each response is also compared with itself, and such a pair teaches nothing"""
+    """you compare each response with itself as well, and such a pair teaches nothing"""
     both_directions = edit("return => better, worse = torch.cat([better, worse]), torch.cat([worse, better])\nreturn")
-    """each pair is counted in both directions: that says that each is better than the other"""
+    """you count each pair in both directions, which says that each is better than the other"""
     summed_over_the_pairs_of_a_prompt = edit(".mean() => .sum(dim=1).mean()")
     """you take the sum over the pairs of a prompt, but it should be divided by K (K - 1) / 2"""
     divided_by_k = edit(".mean() => .sum(dim=1).mean() / scores.shape[1]")
     """you divide the sum over the pairs of a prompt by K, but there are K (K - 1) / 2 pairs"""
     summed_over_the_prompts = edit(".mean() => .mean(dim=1).sum()")
-    """you take the sum over the prompts, and it should be the mean over pairs and prompts"""
+    """you take the sum over the prompts, but it should be the mean over pairs and prompts"""
     sorted_by_score = first("scores = scores.sort(dim=1, descending=True).values")
-    """the scores are sorted first: the given order is the label, the scores must not change it"""
+    """you sort the scores first, but the given order is the label, so the scores must not change it"""
     pairs_across_prompts = first("scores = scores.reshape(1, -1)")
-    """pairs across prompts: scores are only comparable among responses to one prompt"""
+    """you compare across prompts, but only the scores of responses to one prompt are comparable"""
     softmax_over_the_rest = instead("""
         losses = [scores[:, place:].logsumexp(dim=1) - scores[:, place] for place in range(scores.shape[1] - 1)]
         return torch.stack(losses).mean()
     """)
-    """a softmax over the remaining responses, rank by rank (Plackett-Luce): here it is the mean over pairs"""
+    """you take a softmax over the remaining responses, rank by rank (Plackett-Luce), but this loss is the mean over
+    pairs"""
 
 
 class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
@@ -129,31 +123,31 @@ class TokenPairwiseLoss(Wrong, of="token_pairwise_loss"):
     ends_with_the_shorter = edit("maximum => minimum")
     """the comparison ends with the shorter text, but it should go on to the end of the longer one"""
     ends_with_the_chosen = edit("rejected_ids == pad_token_id => chosen_ids == pad_token_id")
-    """ends with the chosen text, however long the rejected one is"""
+    """you end with the chosen text, but the comparison goes on to the end of the longer one"""
     one_pad_counted = edit("position < end => position <= end", read=WRONG)
-    """one padding token counts as text (num_padding_at_beginning = 1 fits OPT only): end before it"""
+    """you count one padding token as text, which fits OPT only (num_padding_at_beginning = 1); end before it"""
     padding_compared = edit(" & (position < end.unsqueeze(1)) => ")
-    """all columns to the end: scores at padding positions mean nothing"""
+    """you compare all columns to the end, but scores at padding positions mean nothing"""
     only_where_tokens_differ = edit("end.unsqueeze(1)) => end.unsqueeze(1)) & (chosen_ids != rejected_ids)")
-    """only where the two tokens differ: after the first difference, every position has read another text"""
+    """you compare only where the tokens differ, but after the first difference every position has read another text"""
     only_the_first_difference = edit(
         "(position >= start.unsqueeze(1)) & (position < end.unsqueeze(1)) => position == start.unsqueeze(1)"
     )
-    """only the first token that differs: all up to the end are compared"""
+    """you compare only the first token that differs, but all tokens from there to the end count"""
     each_token_counts_once = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean() => losses.sum() / compared.sum()")
     """you average over all tokens of the batch, but each pair should be averaged by itself, then the pairs"""
     summed_over_the_positions = edit(" / compared.sum(dim=1) => ")
-    """the positions of a pair are summed, and they should be averaged"""
+    """you sum the positions of a pair, but they should be averaged"""
     divided_by_the_width = edit("(losses.sum(dim=1) / compared.sum(dim=1)).mean() => losses.mean()")
-    """divided by the width of the batch: divide by the number of positions that are compared"""
+    """you divide by the width of the batch instead of the number of positions that are compared"""
     masked_after_the_loss = edit(".masked_fill(~compared, 0.0) => ")
-    """the mask is multiplied in afterwards: 0 * NaN is NaN, so replace values before you compute"""
+    """you multiply the mask in afterwards, but 0 * NaN is NaN; replace the values before you compute"""
     one_span_for_the_batch = edit(
         "end.unsqueeze(1)) => end.unsqueeze(1))\ncompared = compared.any(dim=0).expand_as(compared)"
     )
-    """one start and one end for the whole batch: each pair has its own"""
+    """you use one start and one end for the whole batch, but each pair has its own"""
     pad_fixed_at_0 = first("pad_token_id = 0")
-    """the padding token is assumed to be 0; pad_token_id is ignored"""
+    """you take 0 for the padding token, but it is pad_token_id"""
 
 
 class PreferenceAccuracy(Wrong, of="preference_accuracy"):
@@ -166,14 +160,14 @@ class PreferenceAccuracy(Wrong, of="preference_accuracy"):
     mean_scores_compared = edit("(chosen > rejected) => (chosen.mean() > rejected.mean())")
     """you compare the mean scores, but each pair is right or wrong by itself"""
     number_of_right_pairs = edit("mean() => sum()")
-    """the number of right pairs: return their fraction"""
+    """you return the number of right pairs, but it should be their fraction"""
     mean_probability = edit("(chosen > rejected) => (chosen - rejected).sigmoid().detach()")
-    """the mean probability of the chosen response: a pair with a small difference would count about half"""
+    """this is the mean probability of the chosen response, so a pair with a small difference counts about half"""
 
 
 class Calibrate(Wrong, of="calibrate"):
     standard_deviation_divided_by_n = edit("std() => std(correction=0)")
-    """the variance is divided by n, and the unbiased one needs n - 1"""
+    """you divide the variance by n, but the unbiased one is divided by n - 1"""
     averaged_over_batches = instead("""
         parts = [model(input_ids, attention_mask) for input_ids, attention_mask in batches]
         mean = torch.stack([part.mean() for part in parts]).mean()
@@ -181,89 +175,84 @@ class Calibrate(Wrong, of="calibrate"):
         model.head.weight.div_(std)
         model.head.bias.sub_(mean).div_(std)
     """)
-    """statistics are averaged over the batches: compute mean and standard deviation of all rows together"""
+    """you average the statistics of the batches, but they should be the mean and standard deviation of all rows
+    together"""
     close_together_taken_for_equal = edit(
         "scores.unique().numel() < 2 => len(scores) < 2 or torch.allclose(scores, scores[0])"
     )
-    """scores that are close together are refused: only equal ones cannot be calibrated"""
+    """you refuse scores that are close together, but only equal ones cannot be calibrated"""
     equal_scores_by_std = edit("scores.unique().numel() < 2 => len(scores) < 2 or scores.std() == 0")
-    """std == 0 misses equal scores: their computed standard deviation is often slightly above 0, compare the scores"""
+    """std == 0 misses equal scores, whose computed standard deviation is often slightly above 0; compare the scores"""
     the_last_batch_decides = first("batches = list(batches)[-1:]")
-    """each batch is calibrated in turn, so only the last one counts: put all rows together first"""
+    """you calibrate for each batch in turn, so only the last one counts; put all rows together first"""
     bias_not_divided = edit("sub_(mean).div_(std) => sub_(mean)")
-    """the bias is shifted but not divided: (w h + b - mean) / std divides every term"""
+    """you shift the bias but don't divide it, though (w h + b - mean) / std divides every term"""
     divided_before_shifted = edit("sub_(mean).div_(std) => div_(std).sub_(mean)")
-    """first divided, then shifted: the mean is in the old units, subtract it before you divide"""
-    old_bias_lost = edit("sub_(mean).div_(std) => copy_(-mean / std)")
-    """the old bias is lost: it is part of the scores that were measured"""
+    """you divide first and then shift, but the mean is in the old units; subtract it before you divide"""
     divided_by_the_variance = edit("std() => var()")
     """you divide by the variance, but it should be the standard deviation, its square root"""
     bias_forgotten = edit("model.head.bias.sub_(mean).div_(std) => ")
-    """the weight is scaled, but the bias is unchanged"""
+    """you scale the weight but leave the bias unchanged"""
     head_replaced = edit(
         "model.head.weight.div_(std) => model.head.weight = nn.Parameter(model.head.weight / std)",
         "model.head.bias.sub_(mean).div_(std) => model.head.bias = nn.Parameter((model.head.bias - mean) / std)",
     )
-    """new parameters replace those of the head: an optimizer still holds the old ones, update in place"""
+    """you replace the head's parameters, but an optimizer may still hold the old ones; update them in place"""
     calibrated_into_train_mode = first("model.train()")
-    """the model is left in train mode: its dropout would then make every score noisy"""
+    """you leave the model in train mode, so its dropout makes every score noisy"""
 
 
 class TrainRewardModel(Wrong, of="train_reward_model"):
     order_as_given = edit(
         "torch.randperm(len(pairs.chosen_ids), generator=order) => torch.arange(len(pairs.chosen_ids))"
     )
-    """never shuffled: the comparisons come in the order they were given"""
+    """you never shuffle, so the comparisons come in the order they were given"""
     one_order_for_all_epochs = edit("generator=order => generator=order.manual_seed(config.seed)")
-    """the same order in each epoch: shuffle in each, with one generator that is seeded once, before the first"""
+    """you use the same order in each epoch; shuffle in each, with one generator that is seeded once, before the
+    first"""
     order_from_the_global_generator = edit("order = torch.Generator(). => torch.", ", generator=order => ")
-    """the order comes from the global generator: draw from a torch.Generator seeded with config.seed"""
+    """you draw the order from the global generator; use a torch.Generator seeded with config.seed"""
     last_batch_dropped = edit(
         "decay = => batches = [index for index in batches if len(index) == len(batches[0])]\ndecay ="
     )
-    """the smaller last batch is dropped: those comparisons are never used"""
+    """you drop the smaller last batch, so those comparisons are never used"""
     batches_across_epochs = edit("decay = => batches = torch.cat(batches).split(config.batch_size)\ndecay =")
-    """batches cross the end of an epoch: split each epoch separately"""
+    """your batches cross the end of an epoch; split each epoch separately"""
     drawn_with_replacement = edit(
         "torch.randperm(len(pairs.chosen_ids), generator=order) => "
         "torch.randint(len(pairs.chosen_ids), pairs.chosen_ids.shape[:1], generator=order)"
     )
-    """drawn with replacement: some comparisons come twice and others never"""
+    """you draw with replacement, so some comparisons come twice and others never"""
     pairs_torn_apart = first("""
         other = torch.Generator().manual_seed(config.seed + 1)
         apart = pairs.rows(torch.randperm(len(pairs.chosen_ids), generator=other))
         pairs = pairs._replace(rejected_ids=apart.rejected_ids, rejected_mask=apart.rejected_mask)
     """)
-    """chosen and rejected are shuffled separately: the two responses then answer different prompts"""
+    """you shuffle chosen and rejected separately, so the two responses answer different prompts"""
     trained_on_the_wrong_side = edit("pairwise_loss(chosen, rejected) => pairwise_loss(rejected, chosen)")
-    """chosen and rejected are swapped: it learns to prefer the worse one"""
+    """chosen and rejected are swapped, so the model learns to prefer the worse one"""
     one_mask_for_both = edit("batch.rejected_mask => batch.chosen_mask")
-    """the mask of the chosen response is used for the rejected one, too"""
+    """you use the mask of the chosen response for the rejected one as well"""
     learning_rate_constant = edit("decay.step() => ")
     """the learning rate stays as it is, but it should decay linearly to 0"""
     decays_before_the_first_step = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
         "LambdaLR(optimizer, lambda k: 1 - (k + 1) / len(batches))"
     )
-    """the learning rate decays before the first step: step 0 uses the full one"""
+    """you decay the learning rate before the first step, but step 0 should use the full one"""
     last_step_wasted = edit("total_iters=len(batches) => total_iters=len(batches) - 1")
-    """the learning rate is 0 at the last step, which then does nothing: 0 is what would come after it"""
-    decays_by_epoch = edit(
-        "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
-        "LambdaLR(optimizer, lambda k: 1 - k * config.epochs // len(batches) / config.epochs)"
-    )
-    """the learning rate decays once per epoch, but it should decay at every step"""
+    """the learning rate is 0 at the last step, which then does nothing, but 0 should come after it"""
     gradients_not_clipped = edit("config.max_grad_norm => torch.inf")
-    """gradients are not clipped: one unusual batch can change the model by too much"""
+    """you don't clip the gradients, so one unusual batch can change the model too much"""
     clipped_by_value = edit("clip_grad_norm_ => clip_grad_value_")
-    """each component of the gradient is clipped by itself: that changes its direction, clip the norm"""
+    """you clip each component by itself, which changes the direction of the gradient; clip the norm"""
     gradients_accumulate = edit("optimizer.zero_grad(set_to_none=True) => ")
-    """gradients are never zeroed: those of all earlier steps are added"""
+    """you never zero the gradients, so those of all earlier steps are added"""
     only_the_head_trained = edit("AdamW(model.parameters() => AdamW(model.head.parameters()")
     """only the head is trained, but the backbone should be trained as well"""
     weight_decay_left_on = edit(", weight_decay=0.0 => ")
-    """AdamW's own weight_decay of 0.01 is left on: this exercise asks for none"""
+    """AdamW's own weight_decay of 0.01 is still on, but this exercise asks for none"""
     left_in_train_mode = edit("model.eval() => ")
-    """the model is left in train mode: with dropout its scores are then random"""
+    """you leave the model in train mode, so with dropout its scores are random"""
     trained_in_eval_mode = edit("model.train() => ")
-    """trained in eval mode: model.train() is missing"""
+    """you train in eval mode, because model.train() is missing"""

@@ -10,57 +10,36 @@ WRONG = "What people get wrong"
 
 class TdErrors(Wrong, of="td_errors"):
     dones_ignored = edit(".masked_fill(dones.bool(), 0.0) => ")
-    """nothing is removed at a done: the value of the next episode flows into this one"""
+    """nothing is removed at a done, so the value of the next episode flows into this one"""
     dones_one_step_late = first("dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)")
-    """dones[t - 1] is used at step t; dones[t] says that the episode ends after step t itself"""
-    dones_inverted = edit("dones.bool() => ~dones.bool()")
-    """the flag is inverted: the next value is kept where the episode ends, and dropped elsewhere"""
+    """you use dones[t - 1] at step t; dones[t] says that the episode ends after step t itself"""
     done_steps_zeroed = edit(
         "rewards + gamma * next_values - values[..., :-1] => "
         "(rewards + gamma * next_values - values[..., :-1]).masked_fill(dones.bool(), 0.0)"
     )
-    """a done sets the whole TD error to 0: only the next value is removed, the reward and values[t] stay"""
-    gamma_forgotten = edit("gamma *  => ")
-    """the next value is not discounted: gamma is never used"""
-    gamma_fixed_at_099 = edit("gamma => 0.99")
-    """gamma is fixed at its default; the argument is ignored"""
+    """a done sets your whole TD error to 0, but only the next value should go; the reward and values[t] stay"""
     reward_discounted_too = edit("rewards + gamma * next_values => gamma * (rewards + next_values)")
     """gamma discounts the reward as well, but rewards[t] comes now and only the next value comes later"""
-    expected_minus_came = edit(
-        "rewards + gamma * next_values - values[..., :-1] => values[..., :-1] - rewards - gamma * next_values"
-    )
-    """the sign is inverted: it is reward plus next value minus values[t], not the reverse"""
     value_not_subtracted = edit(" - values[..., :-1] => ")
-    """values[t] is not subtracted: this is a target, not a TD error"""
+    """you don't subtract values[t], so this is a target, not a TD error"""
     next_value_subtracted = edit("- values[..., :-1] => - values[..., 1:]")
-    """values[..., 1:] is subtracted, the value of the next state: V(s_t) is values[..., :-1]"""
+    """you subtract values[..., 1:], the value of the next state, but V(s_t) is values[..., :-1]"""
     reward_minus_value = edit(" + gamma * next_values => ")
-    """the next value is left out: rewards[t] - values[t] contains nothing of the future"""
+    """you leave the next value out, so rewards[t] - values[t] contains nothing of the future"""
     value_and_next_value_swapped = edit(
         "values[..., 1:] => values[..., :-1]", "- values[..., :-1] => - values[..., 1:]"
     )
-    """values are shifted by one: V(s_t) and V(s_t+1) have changed places"""
+    """the values are shifted by one, because V(s_t) and V(s_t+1) have changed places"""
     last_bootstrap_dropped = first("dones = dones.bool().index_fill(-1, torch.tensor(-1), True)")
-    """the last step gets no bootstrap: values[T] is there because the rollout, not the episode, ended"""
+    """the last step gets no bootstrap, but values[T] is there because the rollout ended, not the episode"""
     done_multiplied = edit(".masked_fill(dones.bool(), 0.0) =>  * (1 - dones.to(values.dtype))")
-    """multiplied by (1 - dones): 0 * NaN and 0 * infinity are NaN, so select with masked_fill or where"""
-    present_value_bootstraps = edit(
-        "values[..., 1:].masked_fill(dones.bool(), 0.0) => values[..., :-1] * (1 - dones.to(values.dtype))"
-    )
-    """V(s_t) stands where V(s_t+1) should, and the next value is values[t + 1]"""
+    """you multiply by (1 - dones), but 0 * NaN and 0 * infinity are NaN; select with masked_fill or where"""
     next_value_detached = edit("gamma * next_values => gamma * next_values.detach()")
     """the next values are detached, but cutting gradients is left to the losses"""
-    signs_of_the_values_swapped = edit("+ gamma * next_values - values => - gamma * next_values + values")
-    """the signs of the two values have changed places: + gamma V(s_t+1) - V(s_t)"""
     both_values_discounted = edit("gamma * next_values - values[..., :-1] => gamma * (next_values - values[..., :-1])")
     """V(s_t) is discounted as well, but it stands at time t and only V(s_t+1) is a step away"""
-    reward_cut_at_a_done = edit(
-        ".masked_fill(dones.bool(), 0.0) => ",
-        "rewards + gamma * next_values => (rewards + gamma * next_values).masked_fill(dones.bool(), 0.0)",
-    )
-    """a done also removes rewards[t], but that reward was earned before the episode ended"""
     next_values_rolled_round = edit("values[..., 1:] => values[..., :-1].roll(-1, dims=-1)")
-    """roll brings V(s_0) round to the end: the last step bootstraps from values[T]"""
+    """roll brings V(s_0) round to the end, but the last step bootstraps from values[T]"""
 
 
 class GaeEnds(Wrong, of="gae_ends"):
@@ -70,7 +49,8 @@ class GaeEnds(Wrong, of="gae_ends"):
     )
     """the two ends are exchanged, but lam_0 should believe the critic after one reward, and lam_1 use all rewards"""
     expectation_not_subtracted = edit("dim=-1) - values[..., :-1] => dim=-1)")
-    """lam_1 is the sum of what followed: the critic's expectation before the step, values[t], is not subtracted"""
+    """lam_1 is the sum of what followed, but the critic's expectation before the step, values[t], has to be
+    subtracted"""
     nothing_behind_the_cut = edit("values[..., -1] => torch.zeros_like(values[..., -1])")
     """lam_1 ends at the last step as if the episode ended there, but what comes after it is worth values[T]"""
     sums_across_an_end = edit(".masked_fill(dones[..., t].bool(), 0.0) => ")
@@ -78,38 +58,36 @@ class GaeEnds(Wrong, of="gae_ends"):
     value_behind_an_end_times_0 = edit(
         "following.masked_fill(dones[..., t].bool(), 0.0) => following * (1 - dones[..., t].to(values.dtype))"
     )
-    """the value behind an end is multiplied by 0, and NaN stays NaN: it is left out by masked_fill or where"""
+    """you multiply the value behind an end by 0, but NaN stays NaN; leave it out with masked_fill or where"""
     rewards_not_discounted = edit("gamma * following.masked => following.masked")
     """lam_1 sums the rewards as they are, but each further step should cost one gamma"""
     summed_forwards = edit("reversed(range(rewards.shape[-1])) => range(rewards.shape[-1])", "[::-1] => ")
-    """lam_1 sums the rewards before the step: what follows it counts"""
+    """lam_1 sums the rewards before the step, but those that follow it count"""
     steps_in_reverse_order = edit("[::-1] => ")
-    """the list was filled from the last step on and is never reversed"""
-    td_errors_twice = edit("torch.stack(to_go[::-1], dim=-1) - values[..., :-1] => deltas")
-    """lam_1 is the TD error once more: it takes every reward that follows, not one"""
+    """you fill the list from the last step on and never reverse it"""
     by_compute_gae = instead("""
         ends = [compute_gae(rewards, values, dones, gamma, lam).advantages for lam in (0.0, 1.0)]
         return GAEEnds(*ends)
     """)
-    """it calls a function that comes later and lies between the two ends: write them without it"""
+    """you call a function that comes later and lies between the two ends; write them without it"""
 
 
 class NStepAdvantages(Wrong, of="n_step_advantages"):
     always_to_the_end = first("n = rewards.shape[-1]")
-    """n is ignored: the sum of rewards always goes to the end"""
+    """n has no effect, because your sum of rewards always goes to the end"""
     always_one_step = first("n = 1")
-    """n is ignored: this is the TD error, one step"""
+    """n has no effect, because this is the TD error, which is one step"""
     sum_crosses_the_done = edit(".masked_fill(dones.bool(), 0.0) => ")
-    """rewards behind a done are collected: the sum must stop where the episode ends"""
+    """you collect rewards behind a done, but the sum must stop where the episode ends"""
     later_terms_not_discounted = edit("gamma *  => ")
-    """the terms further ahead are not discounted: gamma is missing from the recursion"""
+    """you don't discount the terms further ahead, because gamma is missing from the recursion"""
     no_bootstrap_after_n = edit(
         "rewards, values, => rewards, torch.zeros_like(values),",
         "return advantages => return advantages - values[..., :-1]",
     )
     """after n steps nothing is added, but what comes later is worth values[t + n]"""
     n_step_return = edit("return advantages => return advantages + values[..., :-1]")
-    """values[t] is not subtracted: this is the n-step return, not the advantage"""
+    """you don't subtract values[t], so this is the n-step return, not the advantage"""
     no_bootstrap_at_the_end = first(
         "values = torch.cat([values[..., :-1], torch.zeros_like(values[..., -1:])], dim=-1)"
     )
@@ -119,10 +97,8 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
 class ComputeGae(Wrong, of="compute_gae"):
     next_advantage_without_gamma = edit("gamma * lam => lam")
     """the next advantage is weighted by lam alone, but it needs gamma * lam"""
-    next_advantage_without_lam = edit("gamma * lam => gamma")
-    """lam is ignored: the next advantage is weighted by gamma alone, which is lam = 1"""
     nothing_carried = first("lam = 0.0")
-    """the next advantage is left out: this is the TD error, which is lam = 0"""
+    """you leave the next advantage out, so this is the TD error, which is lam = 0"""
     gamma_and_lam_swapped = first("gamma, lam = lam, gamma")
     """gamma and lam have changed places"""
     returns_of_the_next_state_bootstrapped = edit(
@@ -132,36 +108,31 @@ class ComputeGae(Wrong, of="compute_gae"):
         "return AdvantagesAndReturns(rewards + gamma * following - values[..., :-1], returns)",
         read=WRONG,
     )
-    """the advantages are reward + gamma * return of the next state - value, as in brax: one lam is missing"""
+    """your advantage is reward + gamma * return of the next state - value, as in brax, so one lam is missing"""
     one_minus_lam_kept = edit("torch.stack( => (1 - lam) * torch.stack(", read="From n-step advantages to GAE")
-    """the factor (1 - lam) belongs to the n-step advantages; it has cancelled in the sum over TD errors"""
+    """you keep the factor (1 - lam), but it belongs to the n-step advantages and cancels in the sum over TD errors"""
     gae_dones_ignored = first("dones = torch.zeros_like(dones)")
-    """dones are ignored: value and advantage of the next episode flow into this one"""
+    """you ignore dones, so value and advantage of the next episode flow into this one"""
     done_removes_next_value_only = edit(".masked_fill(dones[..., t].bool(), 0.0) => ")
     """a done removes the next value but not the next advantage, and it must remove both"""
     done_removes_next_advantage_only = edit("values, dones, => values, torch.zeros_like(dones),")
     """a done removes the next advantage but not the next value, and it must remove both"""
     dones_one_step_early = first("dones = torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)")
-    """dones[t + 1] is used at step t; dones[t] itself says that the episode ends after step t"""
-    next_advantage_removed_one_step_early = edit(
-        "advantages = [] => "
-        "advantages, dones = [], torch.cat([dones[..., 1:], torch.zeros_like(dones[..., :1])], dim=-1)"
-    )
-    """the next advantage is removed at dones[t + 1]: it belongs to another episode where dones[t] is set"""
+    """you use dones[t + 1] at step t; dones[t] itself says that the episode ends after step t"""
     gae_dones_one_step_late = first("dones = torch.cat([torch.zeros_like(dones[..., :1]), dones[..., :-1]], dim=-1)")
-    """dones[t - 1] is used at step t; dones[t] says that the episode ends after step t"""
+    """you use dones[t - 1] at step t; dones[t] says that the episode ends after step t"""
     loop_runs_forwards = edit("reversed(range(rewards.shape[-1])) => range(rewards.shape[-1])", "[::-1] => ")
-    """the loop runs forwards: advantages[t] needs advantages[t + 1], so the last step comes first"""
+    """your loop runs forwards, but advantages[t] needs advantages[t + 1], so the last step comes first"""
     answer_in_reverse_order = edit("[::-1] => ")
-    """the list is filled from the last step on and never reversed"""
+    """you fill the list from the last step on and never reverse it"""
     gae_last_bootstrap_dropped = first("dones = dones.bool().index_fill(-1, torch.tensor(-1), True)")
-    """the last step gets no bootstrap: values[T] must enter delta[T - 1]"""
+    """the last step gets no bootstrap, but values[T] must enter delta[T - 1]"""
     advantages_whitened = edit("(stacked,  => ((stacked - stacked.mean()) / (stacked.std() + 1e-8), ", read=WRONG)
-    """the advantages are whitened here; the trainer does that, later and with the mask"""
+    """you whiten the advantages here, but the trainer does that, later and with the mask"""
     returns_from_whitened_advantages = edit(
         "return => stacked = (stacked - stacked.mean()) / (stacked.std() + 1e-8)\nreturn", read=WRONG
     )
-    """the advantages are whitened before the returns are made from them: the critic gets targets of the wrong scale"""
+    """you whiten the advantages before you make the returns, so the critic gets targets of the wrong scale"""
     returns_without_values = edit(" + values[..., :-1] => ")
     """returns are only the advantages, but values[t] has to be added back"""
     returns_with_next_values = edit("values[..., :-1] => values[..., 1:]")
@@ -171,11 +142,9 @@ class ComputeGae(Wrong, of="compute_gae"):
     )
     """returns are the plain discounted rewards (lam = 1), not the target that belongs to these advantages"""
     returns_first = edit("stacked, stacked + values[..., :-1] => stacked + values[..., :-1], stacked")
-    """the two answers have changed places: (advantages, returns)"""
+    """the two answers have changed places; return (advantages, returns)"""
     gae_without_gradient = first("rewards, values = rewards.detach(), values.detach()", read=WRONG)
-    """the numbers are right but no gradient flows: nothing is detached here, the losses do that"""
-    gae_of_detached_values = first("values = values.detach()", read=WRONG)
-    """the values are detached: these functions cut no gradient, the losses do that"""
+    """your numbers are right but no gradient flows; detach nothing here, because the losses do that"""
 
 
 OWN_LOOP = """
@@ -201,60 +170,57 @@ def in_a_loop(*texts: str, read: str | None = None) -> Any:
 
 class ComputeResponseGae(Wrong, of="compute_response_gae"):
     a_loop_of_its_own = instead(OWN_LOOP)
-    """a second loop: call compute_gae on packed rows, so that what you wrote there is what your run trains with"""
+    """you wrote a second loop; call compute_gae on packed rows, so that what you wrote there is what your run trains
+    with"""
     mask_ignored = first("mask = torch.ones_like(mask)")
-    """the mask is ignored: what the critic says about padding flows into real tokens"""
+    """you ignore the mask, so what the critic says about padding flows into real tokens"""
     # deepspeedai/DeepSpeedExamples#672
     ends_one_token_late = first("mask = mask | torch.nn.functional.pad(mask[:, :-1], (1, 0))")
-    """a response ends one token late: the first padding token after it counts as its last"""
+    """a response ends one token late here, because the first padding token after it counts as its last"""
     masked_afterwards = in_a_loop(
         "rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0) => "
         "real, mask = mask, torch.ones_like(mask)",
         "masked_fill(~mask => masked_fill(~real",
         "stacked + values => stacked + values.masked_fill(~real, 0.0)",
     )
-    """the recursion runs over all columns and the mask comes after it: padding has already flowed in"""
+    """your recursion runs over all columns and the mask comes after it, so padding has already flowed in"""
     mask_multiplied = in_a_loop(
         "rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0) => rewards * mask, values * mask",
         "torch.where(mask[:, t], values[:, t], next_value) => mask[:, t] * values[:, t] + ~mask[:, t] * next_value",
         "torch.where(mask[:, t], advantage, next_advantage) => mask[:, t] * advantage + ~mask[:, t] * next_advantage",
         ".masked_fill(~mask, 0.0) =>  * mask",
     )
-    """multiplied by the mask: NaN * 0 is NaN, so select with where or masked_fill"""
+    """you multiply by the mask, but 0 * NaN is NaN; select with where or masked_fill"""
     gap_taken_for_a_step = in_a_loop(
         "torch.where(mask[:, t], values[:, t], next_value) => values[:, t]",
         "torch.where(mask[:, t], advantage, next_advantage) => advantage",
     )
-    """a gap costs a factor gamma * lam, because a tool's token counts as a step"""
+    """a gap costs a factor gamma * lam, because a tool's token counts as a step here; skip it"""
     gap_ends_the_episode = in_a_loop(", next_value) => , 0.0)", ", next_advantage) => , 0.0)")
-    """a gap ends the episode: next value and advantage are dropped at the tool's token; skip it"""
+    """a gap ends the episode, because next value and advantage are dropped at the tool's token; skip it"""
     gap_skipped_by_the_value_only = in_a_loop(", next_advantage) => , 0.0)")
-    """only the value skips a gap; the next advantage is dropped at the tool's token"""
+    """only the value skips a gap, but the next advantage should skip it as well"""
     last_token_bootstraps_from_itself = in_a_loop(
         "gamma * next_value => gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])"
     )
-    """the last token takes its own value as the next one, but after it there is nothing, so 0"""
+    """the last token takes its own value as the next one, but nothing comes after it, so that should be 0"""
     padding_left_filled = in_a_loop(
         "append(advantage) => append(torch.where(mask[:, t], advantage, next_advantage))",
         "dim=1).masked_fill(~mask, 0.0) => dim=1)",
     )
-    """the padding is not set to 0 in the answer: the advantage of a neighboring token stands there"""
+    """padding holds the advantage of a neighboring token in your answer, but it should be 0"""
     packed_rows_not_moved_back = edit(
         "torch.zeros_like(values).scatter(1, order, packed.advantages) => packed.advantages"
     )
-    """the packed answers are not moved back: each belongs to the column that its token came from"""
+    """you don't move the packed answers back, but each belongs to the column that its token came from"""
     packed_out_of_order = edit("order = (~mask) => order = mask")
-    """the masked columns come first: move the real tokens to the left, in their order"""
+    """you put the masked columns first; move the real tokens to the left, in their order"""
     returns_not_masked = in_a_loop(
         "rewards, values = rewards => unmasked = values\nrewards, values = rewards",
         "stacked + values => stacked + unmasked",
     )
-    """the returns are not masked: what the critic says about padding stands in them"""
-    response_without_lam = in_a_loop("gamma * lam => gamma")
-    """lam is ignored: the next advantage is weighted by gamma alone"""
+    """you don't mask the returns, so what the critic says about padding stands in them"""
     response_returns_without_values = in_a_loop("stacked + values => stacked")
     """returns are only the advantages, but values[t] has to be added back"""
     zero_advantage_taken_for_padding = in_a_loop("stacked + values => torch.where(stacked != 0, stacked + values, 0.0)")
-    """an advantage of 0 is taken for padding: the return of a real token is its value then"""
-    mask_inverted = first("mask = ~mask")
-    """the mask is taken for a padding mask: True is a real token"""
+    """you take an advantage of 0 for padding, but the return of such a token is its value"""

@@ -108,7 +108,7 @@ class Wrong(_Bank):
 
     class TdErrors(Wrong, of="td_errors"):
         dones_ignored = edit(".masked_fill(dones.bool(), 0.0) => ")
-        \"""nothing is removed at a done: ...\"""
+        \"""nothing is removed at a done, so ...\"""
     """
 
 
