@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from testcases.harness.catalog.lessons import DEFAULT, TUTORIAL, headings, lesson_names, section_for
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import suites
-from testcases.harness.oracle.mutations import NamedChange, right_answers, wrong_answers
+from testcases.harness.oracle.mutations import NamedChange, published_answers, right_answers, wrong_answers
 from testcases.harness.oracle.reference import examples
 from testcases.harness.student.hint import hints
 from testcases.harness.suite.runner import entries
@@ -40,9 +40,10 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
         yield f"agreement with the reference: {here}/contract.py"
     if not examples(lesson, exercise):
         yield f"an example in {here}/examples.py"
+    right = (*right_answers(lesson), *published_answers(lesson))
     counts = (
         (len(_of(wrong_answers(lesson), exercise)), WRONG, f"mistakes in {here}/mistakes.py"),
-        (len(_of(right_answers(lesson), exercise)), RIGHT, f"right answers in {here}/variants.py"),
+        (len(_of(right, exercise)), RIGHT, f"right answers in {here}/variants.py"),
         (len(hints(lesson).get(exercise, [])), HINTS, f"hints in tutorial/{lesson}/hints.md"),
     )
     for count, wanted, what in counts:

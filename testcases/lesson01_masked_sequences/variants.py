@@ -10,14 +10,6 @@ class RightGatherLogProbs(Right, of="gather_log_probs"):
         return -loss.view_as(tokens)
     """)
     """the cross-entropy of each token, with a minus"""
-    position_by_position = instead("""
-        columns = []
-        for t in range(tokens.shape[1]):
-            scaled = _at_least_float32(logits[:, t]) / temperature
-            columns.append(scaled.log_softmax(-1)[torch.arange(len(tokens)), tokens[:, t]])
-        return torch.stack(columns, dim=1)
-    """)
-    """a loop over the positions"""
 
 
 class RightResponseLogProbs(Right, of="response_log_probs"):
@@ -26,23 +18,9 @@ class RightResponseLogProbs(Right, of="response_log_probs"):
         return torch.distributions.Categorical(logits=scores).log_prob(input_ids[:, prompt_length:])
     """)
     """torch's own distribution, over the logits that score the response"""
-    token_by_token = instead("""
-        scores = [
-            gather_log_probs(logits[:, t - 1 : t], input_ids[:, t : t + 1], temperature)
-            for t in range(prompt_length, input_ids.shape[1])
-        ]
-        return torch.cat(scores, dim=1)
-    """)
-    """a loop over the response's tokens"""
 
 
 class RightTokenEntropy(Right, of="token_entropy"):
-    logsumexp_minus_mean_logit = instead("""
-        scaled = _at_least_float32(logits) / temperature
-        finite = scaled.masked_fill(scaled.isneginf(), 0.0)
-        return scaled.logsumexp(dim=-1) - (scaled.softmax(dim=-1) * finite).sum(dim=-1)
-    """)
-    """H = logsumexp - sum_v p_v logits_v"""
     in_float64_rounded_once = instead("""
         log_probs = (logits.double() / temperature).log_softmax(dim=-1)
         weighted = log_probs.exp() * log_probs.masked_fill(log_probs.isneginf(), 0.0)
@@ -60,19 +38,9 @@ class RightMaskedMean(Right, of="masked_mean"):
         return total / count
     """)
     """a loop over all tokens"""
-    in_float64_rounded_once = instead("return values[mask].mean(dtype=torch.float64).to(values.dtype)")
-    """computed in float64 and rounded once, at the end"""
 
 
 class RightMaskedWhiten(Right, of="masked_whiten"):
-    over_all_columns = instead("""
-        mean = masked_mean(values, mask)
-        centered = torch.where(mask, values - mean, 0.0)
-        variance = centered.pow(2).sum() / (mask.sum() - 1).clamp(min=1)
-        whitened = centered * (variance + 1e-8).rsqrt()
-        return whitened if shift_mean else torch.where(mask, whitened + mean, 0.0)
-    """)
-    """the shape stays (B, T): padding is 0 after the mean is subtracted"""
     in_float64_rounded_once = instead("""
         real = values[mask].double()
         mean = real.mean()
@@ -88,16 +56,9 @@ class RightFirstTrueIndex(Right, of="first_true_index"):
         "return torch.where(flags.any(dim=1), flags.long().argmax(dim=1), flags.shape[1])"
     )
     """argmax, and T where no flag is set"""
-    product_of_what_is_not_set = instead("return (~flags).long().cumprod(dim=1).sum(dim=1)")
-    """the running product of `not flag` is 1 until the first"""
 
 
 class RightResponseMask(Right, of="response_mask"):
-    columns_up_to_the_first_stop = instead("""
-        first = first_true_index(is_stop(responses, stop_token_ids))
-        return torch.arange(responses.shape[1]) <= first.unsqueeze(1)
-    """)
-    """the columns up to the first stop token, found with first_true_index"""
     row_by_row = instead("""
         rows = []
         for row in responses.tolist():
@@ -109,11 +70,6 @@ class RightResponseMask(Right, of="response_mask"):
 
 
 class RightTruncateAfterStop(Right, of="truncate_after_stop"):
-    copied_onto_padding = instead("""
-        mask = response_mask(responses, stop_token_ids)
-        return torch.full_like(responses, pad_token_id).masked_scatter(mask, responses[mask])
-    """)
-    """a tensor of padding, onto which the response is copied"""
     row_by_row = instead("""
         lengths = response_mask(responses, stop_token_ids).sum(dim=1).tolist()
         rows = [row[:n] + [pad_token_id] * (len(row) - n) for row, n in zip(responses.tolist(), lengths)]
@@ -123,11 +79,6 @@ class RightTruncateAfterStop(Right, of="truncate_after_stop"):
 
 
 class RightPositionIds(Right, of="position_ids"):
-    real_tokens_before = instead("""
-        real = attention_mask.bool()
-        return torch.where(real, real.cumsum(dim=1) - real.long(), 0)
-    """)
-    """the position is the number of real tokens before this one"""
     counted_in_python = instead("""
         rows = []
         for row in attention_mask.tolist():
@@ -167,9 +118,7 @@ class PublishedTokenEntropy(Published, of="token_entropy"):
 
 
 class PublishedMaskedMean(Published, of="masked_mean"):
-    trl = instead("""
-        return (values * mask).sum() / mask.sum()
-    """)
+    trl = instead("return (values * mask).sum() / mask.sum()")
     """TRL, masked_mean"""
 
 

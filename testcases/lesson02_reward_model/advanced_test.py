@@ -6,12 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from testcases.harness.doubles.arithmetic import nll
 from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
-    assert_leaves_global_random_alone,
     assert_no_gradient,
     examples_of,
     named,
@@ -81,42 +79,15 @@ def test_reward_model_keeps_float32():
 
 
 @pytest.mark.points(2)
-def test_pairwise_loss_does_not_know_the_offset():
-    chosen, rejected = normal(5), normal(5, seed=2)
-    expected = reference(pairwise_loss, chosen, rejected)
-    assert_equal(pairwise_loss(chosen + 64.0, rejected + 64.0), expected)
-
-
 def test_ranking_loss_of_two_is_the_pairwise_loss():
     scores = normal(6, 2)
     assert_equal(ranking_loss(scores), reference(pairwise_loss, scores[:, 0], scores[:, 1]))
 
 
-def test_token_pairwise_loss_does_not_depend_on_the_prefix():
-    # Prefix of 2, 0, 3 and 1 tokens; lengths 5 and 7, 4 and 2, 4 and 7, 6 and 6.
-    ids = (
-        torch.tensor([[1, 2, 3, 4, 5, 9, 9], [1, 2, 3, 4, 9, 9, 9], [5, 5, 5, 1, 9, 9, 9], [4, 1, 1, 1, 1, 1, 9]]),
-        torch.tensor([[1, 2, 4, 4, 5, 6, 7], [2, 2, 9, 9, 9, 9, 9], [5, 5, 5, 2, 1, 1, 1], [4, 2, 1, 2, 1, 1, 9]]),
-    )
-    scores = normal(4, 7), normal(4, 7, seed=2)
-    expected = reference(token_pairwise_loss, *scores, *ids, 9)
-    longer = [torch.cat([5 * normal(4, 2, seed=3 + i), score], dim=1) for i, score in enumerate(scores)]
-    longer += [torch.cat([torch.full((4, 2), 8), side], dim=1) for side in ids]
-    assert_equal(token_pairwise_loss(*longer, 9), expected)
-
-
-def test_token_pairwise_loss_where_the_padding_token_is_the_stop_token():
-    # Each text ends in 9, the padding token: the text is taken to end before it. Lengths 2 and 3: positions 1 and 2.
-    scores = normal(1, 5), normal(1, 5, seed=2)
-    first, second = (scores[0] - scores[1])[0, 1:3].tolist()
-    answer = token_pairwise_loss(*scores, [[1, 2, 9, 9, 9]], [[1, 3, 4, 9, 9]], 9)
-    assert_equal(answer, (nll(first) + nll(second)) / 2)
-
-
 # In float32 sigmoid(-200) is 0, and its logarithm -infinity.
 @named("ahead, loss, slope", {"200-behind": (-200.0, 200.0, -1.0), "1000-ahead": (1000.0, 0.0, 0.0)})
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_pairwise_loss_far_apart_is_finite(ahead, loss, slope, dtype):
     scores = torch.tensor([ahead], dtype=dtype), torch.tensor([0.0], dtype=dtype)
     answer, grads = value_and_gradients(pairwise_loss, *scores, wrt="chosen")
@@ -124,12 +95,8 @@ def test_pairwise_loss_far_apart_is_finite(ahead, loss, slope, dtype):
     assert_equal(grads, chosen=torch.tensor([slope], dtype=dtype))
 
 
-def test_ranking_loss_far_apart_is_finite():
-    # Pairs 1000, 2000 and 1000 the wrong way round.
-    assert_equal(ranking_loss([[-1000.0, 0.0, 1000.0]]), 4000 / 3)
-
-
 @GARBAGE
+@pytest.mark.points(3)
 def test_token_pairwise_loss_keeps_the_padding_out(garbage):
     scores, both = ([[4.0, LOG3, garbage]], [[2.0, 0.0, garbage]]), ("chosen_scores", "rejected_scores")
     answer, grads = value_and_gradients(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, wrt=both)
@@ -179,32 +146,11 @@ def test_calibrate_refuses_scores_that_do_not_differ(features, sizes):
         CALIBRATE(features=features, sizes=sizes, weight=[[1.0]], bias=[0.0])
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(6)
 def test_train_reward_model_agrees_with_the_reference():
     for answer in examples_of(train_reward_model):
         # Gradients may be scaled to the norm exactly; torch divides by their norm + 1e-6.
         assert_equals_reference(answer, atol=1e-5)
-
-
-@pytest.mark.points(2)
-def test_train_reward_model_changes_the_model_it_is_given():
-    answer = scenario("train_on", of=train_reward_model, seconds=20.0)(
-        table=normal(4, 2),
-        weight=[[0.5, -0.5]],
-        chosen_ids=[[0], [1]],
-        chosen_mask=[[True], [True]],
-        rejected_ids=[[2], [3]],
-        rejected_mask=[[True], [True]],
-        learning_rate=0.1,
-    )
-    assert answer["same_parameters"] is True, "the model's own parameters, trained in place"
-    assert answer["trainable_afterwards"] is True, "parameters that still require a gradient"
-
-
-def test_train_reward_model_draws_nothing_from_the_global_generator():
-    answer = scenario("watch_training", of=train_reward_model, seconds=20.0)(pairs=6, epochs=2, batch_size=4, seed=7)
-    assert_leaves_global_random_alone(answer)
-    assert_equals_reference(answer)
 
 
 def test_train_reward_model_needs_a_pair():

@@ -20,10 +20,8 @@ WON, LOST, EVEN = log(4 / 3), log(4), log(2)
         "a-pair-won": ([LOG3], [0.0], None, WON),
         "a-pair-lost": ([0.0], [LOG3], None, LOST),
         "only-the-difference-counts": ([LOG3 - 5], [-5.0], None, WON),
-        "a-clear-win-has-a-small-loss": ([log(7)], [0.0], None, log(8 / 7)),
         "the-mean-over-pairs": ([LOG3, 0.0, 4.0], [0.0, LOG3, 4.0], None, (WON + LOST + EVEN) / 3),
         "the-margin-is-subtracted": ([log(9)], [0.0], [LOG3], WON),  # 2 log 3 - log 3 = log 3 is left
-        "a-tie-is-not-enough-with-a-margin": ([0.0], [0.0], [LOG3], LOST),
         "each-pair-has-its-own-margin": ([log(9), LOG3], [0.0, 0.0], [LOG3, log(9)], (WON + LOST) / 2),
     },
 )
@@ -51,9 +49,6 @@ def test_pairwise_loss_gradient_without_and_with_a_margin(chosen, rejected, marg
         # log 3, 2 log 3 and log 3 apart: sigmoid 3/4, 9/10, 3/4
         "three-responses-are-three-pairs": ([[2 * LOG3, LOG3, 0.0]], (2 * WON + log(10 / 9)) / 3),
         "in-reverse-order": ([[0.0, LOG3, 2 * LOG3]], (2 * LOST + log(10)) / 3),
-        # pairs of the first with both others are won, the second loses to the third by log 3
-        "one-pair-in-reverse-order": ([[2 * LOG3, 0.0, LOG3]], (log(10 / 9) + WON + LOST) / 3),
-        "four-ties": ([[1.0, 1.0, 1.0, 1.0]], EVEN),
         # six pairs: four with a gap of log 3, two ties
         "four-responses-are-six-pairs": ([[LOG3, LOG3, 0.0, 0.0]], (4 * WON + 2 * EVEN) / 6),
         "the-mean-over-prompts": ([[LOG3, 0.0], [0.0, LOG3], [5.0, 5.0]], (WON + LOST + EVEN) / 3),
@@ -83,7 +78,6 @@ def test_ranking_loss_gradient():
         # The prefix [5, 6] is common. Positions 2 and 3 are compared: won by log 3 and lost by log 3.
         "from-the-first-token-that-differs": ([6.0, -1.0, LOG3, -LOG3], [5, 6, 7, 8], [5, 6, 8, 7], (WON + LOST) / 2),
         "they-differ-from-the-start": ([LOG3, -LOG3], [5, 6], [6, 6], (WON + LOST) / 2),
-        "they-differ-at-the-end": ([2.0, -2.0, LOG3], [5, 6, 7], [5, 6, 8], WON),
         # Once they differ they stay different texts, though the tokens at 2 and 3 are the same again.
         "equal-tokens-after-it-count": ([2.0, LOG3, -LOG3, 0.0], [5, 6, 7, 8], [5, 7, 7, 8], (WON + LOST + EVEN) / 3),
         # Lengths 3 and 3 of 5: the scores on padding do not count.
@@ -151,7 +145,6 @@ def test_token_pairwise_loss_gradient():
         "a-fraction-of-the-pairs": ([5.0, 1.0, 3.0, 2.0], [4.0, 3.0, 3.0, 0.0], 0.5),
         # One large loss does not outweigh three small wins.
         "by-how-much-does-not-matter": ([1.0, 2.0, 3.0, 0.0], [0.0, 1.0, 2.0, 100.0], 0.75),
-        "each-with-its-own-partner": ([10.0, 1.0], [9.0, 0.0], 1.0),
     },
 )
 @pytest.mark.points(6)

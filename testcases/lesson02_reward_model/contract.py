@@ -46,7 +46,6 @@ REFUSALS = {
         {
             "rejected-would-broadcast": ({"rejected": [1.0]}, ["rejected (1,)"]),
             "margin-would-broadcast": ({"margin": [1.0]}, ["margin (1,)"]),
-            "a-column-would-compare-all-with-all": ({"chosen": [[1.0], [2.0]]}, ["chosen (2, 1)"]),
         },
     ),
     ranking_loss: (
@@ -65,12 +64,6 @@ REFUSALS = {
             "would-broadcast": ({"rejected_scores": [[1.0, 1.0, 1.0]]}, ["rejected_scores (1, 3)"]),
         },
     ),
-    preference_accuracy: (
-        SCORES,
-        {
-            "would-broadcast": ({"chosen": [1.0]}, ["chosen (1,)"]),
-            "a-column": ({"chosen": [[1.0], [2.0]]}, ["chosen (2, 1)"]),
-        },
-    ),
+    preference_accuracy: (SCORES, {"would-broadcast": ({"chosen": [1.0]}, ["chosen (1,)"])}),
 }
 AGREEMENT = dict.fromkeys([*REFUSALS, calibrate], 1)

@@ -4,19 +4,11 @@ from testcases.harness.oracle.mutations import Published, Right, edit, instead
 
 
 class RightLastTokenIndex(Right, of="last_token_index"):
-    argmax_of_the_count = instead("return attention_mask.long().cumsum(dim=1).argmax(dim=1)")
-    """the count of real tokens reaches its maximum at the last one; argmax takes the first place of it"""
     row_by_row = instead("return torch.stack([row.nonzero()[-1, 0] for row in attention_mask])")
     """a loop over the rows"""
 
 
 class RightForward(Right, of="RewardModel.forward"):
-    all_positions_scored_and_one_taken = edit(
-        "rows = torch.arange(len(input_ids), device=input_ids.device) => scores = self.head(hidden).squeeze(-1)",
-        "self.head(hidden[rows, last_token_index(attention_mask)]).squeeze(-1) => "
-        "scores.gather(1, last_token_index(attention_mask).unsqueeze(1)).squeeze(1)",
-    )
-    """the head reads every position, and one score of each row is gathered"""
     positions_and_head_by_hand = instead("""
         positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
         given = {"attention_mask": attention_mask.long(), "position_ids": positions, "use_cache": False}
@@ -28,11 +20,6 @@ class RightForward(Right, of="RewardModel.forward"):
 
 
 class RightPairwiseLoss(Right, of="pairwise_loss"):
-    binary_cross_entropy = edit(
-        "-logsigmoid(difference).mean() => "
-        "nn.functional.binary_cross_entropy_with_logits(difference, torch.ones_like(difference))"
-    )
-    """a classifier whose label is always 1"""
     logaddexp = instead("""
         needed = rejected if margin is None else rejected + margin
         return (torch.logaddexp(chosen, needed) - chosen).mean()
@@ -58,16 +45,6 @@ class RightRankingLoss(Right, of="ranking_loss"):
 
 
 class RightTokenPairwiseLoss(Right, of="token_pairwise_loss"):
-    pair_by_pair = instead("""
-        losses = []
-        for pair in range(len(chosen_ids)):
-            differs = (chosen_ids[pair] != rejected_ids[pair]).nonzero()
-            real = ((chosen_ids[pair] != pad_token_id) | (rejected_ids[pair] != pad_token_id)).nonzero()
-            span = slice(int(differs[0]), int(real[-1]) + 1)
-            losses.append(pairwise_loss(chosen_scores[pair, span], rejected_scores[pair, span]))
-        return torch.stack(losses).mean()
-    """)
-    """DeepSpeed-Chat's own loop"""
     differed_until_now = instead("""
         has_differed = (chosen_ids != rejected_ids).cumsum(dim=1) > 0
         compared = has_differed & ((chosen_ids != pad_token_id) | (rejected_ids != pad_token_id))
@@ -150,9 +127,7 @@ class PublishedLastTokenIndex(Published, of="last_token_index"):
         return (token_indices * attention_mask.to(torch.int32)).argmax(-1)
     """)
     """transformers, ForSequenceClassification, with the mask in place of the padding id"""
-    openrlhf = instead("""
-        return attention_mask.size(1) - 1 - attention_mask.long().fliplr().argmax(dim=1)
-    """)
+    openrlhf = instead("return attention_mask.size(1) - 1 - attention_mask.long().fliplr().argmax(dim=1)")
     """OpenRLHF, the index of the stop token in its reward model"""
 
 

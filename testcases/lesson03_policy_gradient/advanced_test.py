@@ -34,18 +34,6 @@ def test_leave_one_out_baseline_undoes_the_shrinking(responses):
     assert_equal(leave_one_out_baseline(scores), scores - advantages)
 
 
-def test_rewards_to_go_shows_a_nan_of_a_real_token():
-    # What stands after it may be NaN as well: who multiplies by a matrix of weights meets 0 * NaN there.
-    answer = rewards_to_go([[1.0, NAN, 2.0, 5.0]], [[True, True, True, False]], 0.5)
-    assert bool(answer[0, :2].isnan().all()), "NaN at the broken token and at the one before"
-
-
-@pytest.mark.parametrize("broken", ["log_probs", "weights"])
-def test_reinforce_loss_shows_a_nan_of_a_real_token(broken):
-    terms = {"log_probs": [[-1.0, -2.0]], "weights": [[1.0, 3.0]], "mask": [[True, True]]}
-    assert_equal(reinforce_loss(**{**terms, broken: [[-1.0, NAN]]}), NAN, equal_nan=True)
-
-
 @named(
     "rewards, gamma",
     {"where-gamma-is-0": ([[1.0, 2.0, 4.0]], 0.0), "where-each-row-has-one-token": ([[1.0], [2.0]], 0.5)},
@@ -65,9 +53,9 @@ def test_rewards_to_go_gives_a_new_tensor(rewards, gamma):
         "gap-is-skipped": ([1.0, NAN, 4.0], [True, False, True], [3.0, 0.0, 4.0]),
         "gap-of-numbers-is-not-decayed-through": ([1.0, 9.0, 4.0], [True, False, True], [3.0, 0.0, 4.0]),
         "gap-at-the-start": ([9.0, 1.0, 4.0], [False, True, True], [0.0, 3.0, 4.0]),
-        "one-token": ([3.0, NAN, NAN], [True, False, False], [3.0, 0.0, 0.0]),
     },
 )
+@pytest.mark.points(3)
 def test_rewards_to_go_with_gaps_and_nan(rewards, mask, to_go):
     # Below it stands a row without a real token, which is 0.
     answer = rewards_to_go([rewards, [NAN] * 3], [mask, [False] * 3], 0.5)
@@ -95,30 +83,15 @@ def test_rewards_to_go_with_gaps_and_nan(rewards, mask, to_go):
         ),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_reinforce_loss_with_gaps_and_nan(log_probs, weights, mask, loss, slope):
     answer, grads = value_and_gradients(reinforce_loss, log_probs, weights, mask, wrt=("log_probs", "weights"))
     assert_equal(answer, loss)
     assert_equal(grads, log_probs=slope, weights=None)
 
 
-def test_rewards_to_go_gradient():
-    # Tokens a, b, c: G_a + G_b + G_c = a + (1 + 1/2) b + (1 + 1/2 + 1/4) c
-    args = [[1.0, 2.0, 4.0, 9.0]], [[True, True, True, False]], 0.5
-    grads = gradients(rewards_to_go, *args, wrt="rewards")
-    assert_equal(grads, rewards=[[1.0, 1.5, 1.75, 0.0]])
-
-
-@named(
-    "weights, gradient",
-    {
-        "the-first-looks-at-the-second-and-third": ([[1.0, 0.0, 0.0]], [[0.0, 0.5, 0.5]]),
-        "the-second-looks-at-the-first-and-third": ([[0.0, 1.0, 0.0]], [[0.5, 0.0, 0.5]]),
-        "the-third-looks-at-the-first-and-second": ([[0.0, 0.0, 1.0]], [[0.5, 0.5, 0.0]]),
-    },
-)
-def test_leave_one_out_baseline_gradient(weights, gradient):
-    # d baseline[i] / d scores[i] = 0: that is the whole point.
-    weights = torch.tensor(weights, dtype=torch.float64)
+def test_leave_one_out_baseline_gradient():
+    # Of the first baseline. d baseline[i] / d scores[i] = 0: that is the whole point.
+    weights = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
     grads = gradients(leave_one_out_baseline, [[1.0, 2.0, 6.0]], wrt="scores", weights=weights)
-    assert_equal(grads, scores=gradient)
+    assert_equal(grads, scores=[[0.0, 0.5, 0.5]])

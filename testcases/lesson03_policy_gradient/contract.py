@@ -12,9 +12,7 @@ REFUSALS = {
         TO_GO,
         {
             "mask-would-broadcast": ({"mask": [[True], [True]]}, ["mask (2, 1)"]),
-            "mask-of-numbers": ({"mask": [[1.0, 0.0]]}, ["bool"]),
             "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
-            "no-batch": ({"rewards": [1.0, 2.0]}, ["rewards (2,)"]),
             "gamma-above-1": ({"gamma": 1.5}, ["gamma"]),
         },
     ),
@@ -30,7 +28,6 @@ REFUSALS = {
         {
             "weights-would-broadcast": ({"weights": [[1.0], [2.0]]}, ["weights (2, 1)"]),
             "mask-would-broadcast": ({"mask": [[True]]}, ["mask (1, 1)"]),
-            "mask-of-numbers": ({"mask": [[1, 0]]}, ["bool"]),
             "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
         },
     ),

@@ -1,19 +1,9 @@
 """Other right ways to write lesson 3, and those of published code."""
 
-from testcases.harness.oracle.mutations import Published, Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, instead
 
 
 class RightRewardsToGo(Right, of="rewards_to_go"):
-    row_by_row = instead("""
-        to_go = torch.zeros_like(rewards)
-        for row in range(len(rewards)):
-            total = 0.0
-            for t in mask[row].nonzero().flatten().tolist()[::-1]:
-                total = rewards[row, t] + gamma * total
-                to_go[row, t] = total
-        return to_go
-    """)
-    """two loops, over the rows and over the real tokens of each"""
     by_a_matrix_of_weights = instead("""
         place = mask.cumsum(dim=1)
         apart = place.unsqueeze(1) - place.unsqueeze(2)
@@ -22,12 +12,6 @@ class RightRewardsToGo(Right, of="rewards_to_go"):
         return torch.einsum("btk,bk->bt", weights, rewards.masked_fill(~mask, 0.0))
     """)
     """without a loop: real tokens are numbered, and a matrix holds gamma^(places apart)"""
-    in_float64_rounded_once = edit(
-        "rewards = rewards.masked_fill(~mask, 0.0) => "
-        "dtype, rewards = rewards.dtype, rewards.double().masked_fill(~mask, 0.0)",
-        "dim=1).masked_fill(~mask, 0.0) => dim=1).masked_fill(~mask, 0.0).to(dtype)",
-    )
-    """computed in float64 and rounded once, at the end"""
 
 
 class RightLeaveOneOutBaseline(Right, of="leave_one_out_baseline"):
@@ -52,10 +36,6 @@ class RightReinforceLoss(Right, of="reinforce_loss"):
         return sum(losses) / len(losses)
     """)
     """a loop over the real tokens, with Python's sum"""
-    in_float64_rounded_once = instead(
-        "return -(weights.detach().double()[mask] * log_probs.double()[mask]).mean().to(log_probs.dtype)"
-    )
-    """computed in float64 and rounded once, at the end"""
 
 
 class PublishedRewardsToGo(Published, of="rewards_to_go"):
@@ -72,7 +52,5 @@ class PublishedRewardsToGo(Published, of="rewards_to_go"):
 
 
 class PublishedReinforceLoss(Published, of="reinforce_loss"):
-    spinning_up = instead("""
-        return -(log_probs * weights)[mask].mean()
-    """)
+    spinning_up = instead("return -(log_probs * weights)[mask].mean()")
     """Spinning Up, compute_loss: -(logp * weights).mean(), over the real tokens"""

@@ -10,7 +10,6 @@ from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import (
     assert_equal,
     assert_equals_reference,
-    gradients,
     named,
     reference,
     scenario,
@@ -24,7 +23,7 @@ BEHIND = named("behind", {"infinite": math.inf, "nan": NAN})
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_n_step_advantages_of_a_perfect_critic_is_zero(n):
     # values[t] = rewards[t] + gamma values[t + 1] exactly, in numbers that float64 holds exactly.
     rewards = torch.tensor([1.0, -2.0, 4.0, 3.0, 0.5], dtype=torch.float64)
@@ -53,6 +52,7 @@ def test_compute_gae_at_lam_0_and_1(lam, n):
     assert_equal(answer, advantages=advantages, returns=advantages + values[:, :-1])
 
 
+@pytest.mark.points(2)
 def test_compute_gae_of_two_episodes_is_each_alone():
     rewards, values = normal(2, 7), normal(2, 8, seed=2)
     dones = torch.zeros(2, 7, dtype=torch.bool)
@@ -100,7 +100,6 @@ def test_compute_response_gae_lets_no_nan_into_the_gradient(part, garbage):
         "gap-is-skipped": ([1, NAN, 4], [4, NAN, 2], [True, False, True], [-1.5, 0, 2], [2.5, 0, 4]),
         "gap-of-numbers-is-not-a-step": ([1, 7, 4], [4, 9, 2], [True, False, True], [-1.5, 0, 2], [2.5, 0, 4]),
         "gap-at-the-start": ([7, 1, 4], [9, 4, 2], [False, True, True], [0, -1.5, 2], [0, 2.5, 4]),
-        "one-token": ([3, NAN, NAN], [1, NAN, NAN], [True, False, False], [2, 0, 0], [3, 0, 0]),
     },
 )
 def test_compute_response_gae_with_gaps_and_nan(rewards, values, mask, advantages, returns):
@@ -149,24 +148,3 @@ def test_td_errors_gradient():
     answer, grads = value_and_gradients(td_errors, *args, wrt=GRADIENTS)
     assert_equal(answer, [1.0, -3.0, -5.5])
     assert_equal(grads, rewards=[1.0, 1.0, 1.0], values=[-1.0, -0.5, -1.0, 0.5])
-
-
-def test_n_step_advantages_gradient():
-    # A_2 = [r0 + r1/2 + v2/4 - v0, r1 + r2/2 + v3/4 - v1, r2 + v3/2 - v2]
-    args = [1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False, False, False], 2, 0.5
-    grads = gradients(n_step_advantages, *args, wrt=GRADIENTS)
-    assert_equal(grads, rewards=[1.0, 1.5, 1.5], values=[-1.0, -1.0, -0.75, 0.75])
-
-
-@named(
-    "part, values",
-    {
-        # A1 = r1 + v2/2 - v1; A0 = r0 + v1/2 - v0 + A1/4. Of A0 + A1: r0 1, r1 5/4; v0 -1, v1 1/2 - 5/4, v2 5/8
-        "advantages": ("advantages", [-1.0, -0.75, 0.625]),
-        # returns = advantages + values: add 1 to each value but the bootstrap
-        "returns": ("returns", [0.0, 0.25, 0.625]),
-    },
-)
-def test_compute_gae_gradient(part, values):
-    args = [1.0, 1.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.5, 0.5
-    assert_equal(gradients(compute_gae, *args, wrt=GRADIENTS, of=part), rewards=[1.0, 1.25], values=values)

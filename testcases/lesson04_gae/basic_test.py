@@ -17,8 +17,6 @@ from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n
         # 3 - 4 = -1: the rollout ends because the episode does
         "done-at-the-end-needs-no-bootstrap": ([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 1.0], 0.5, [1.0, -1.0]),
         "gamma-0-leaves-this-reward-only": ([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 0.0, [-1.0, -1.0]),
-        "gamma-1-does-not-discount": ([1.0, 3.0], [2.0, 4.0, 8.0], [0.0, 0.0], 1.0, [3.0, 7.0]),
-        "a-wrong-value-is-a-td-error-too": ([0.0, 0.0], [2.0, 1.0, 2.0], [0.0, 0.0], 0.5, [-1.5, 0.0]),
         "one-step-bootstraps": ([5.0], [2.0, 4.0], [0.0], 0.5, [5.0]),
     },
 )
@@ -42,7 +40,6 @@ def test_td_errors_keeps_rows_apart_and_takes_any_dones(dones):
         "an-end-at-the-end": ([1.0, 2.0, 3.0, 8.0], [0, 0, 1], 0.5, [1.0, 1.5, 1.0], [2.0, 2.0, 1.0]),
         "an-end-inside": ([1.0, 2.0, 3.0, 8.0], [0, 1, 0], 0.5, [1.0, 0.0, 5.0], [1.0, 0.0, 5.0]),  # 2; 1 + 1 = 2
         "gamma-1": ([1.0, 2.0, 3.0, 8.0], [0, 0, 0], 1.0, [2.0, 3.0, 9.0], [14.0, 12.0, 9.0]),
-        "gamma-0": ([1.0, 2.0, 3.0, 8.0], [0, 0, 0], 0.0, [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]),
         # The critic says 100 before step 1. At lam 0 step 0 believes it, too.
         "a-critic-that-errs": ([1.0, 100.0, 3.0, 8.0], [0, 0, 0], 0.5, [50.0, -96.5, 5.0], [3.0, -94.0, 5.0]),
     },
@@ -75,7 +72,6 @@ def test_gae_ends_comes_before_what_lies_between():
         "n-beyond-the-end-changes-nothing": (9, [0.0, 0.0, 0.0], [3.0, 4.0, 5.0]),
         # After step 1 nothing follows: 1 + 0.5 * 2 - 1 = 1; 2 - 2 = 0
         "done-ends-the-sum-of-rewards": (2, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0]),
-        "nothing-crosses-a-done-however-large-n": (9, [0.0, 1.0, 0.0], [1.0, 0.0, 5.0]),
         "done-at-the-end-drops-the-bootstrap": (9, [0.0, 0.0, 1.0], [2.0, 2.0, 1.0]),
     },
 )
@@ -150,7 +146,6 @@ def test_compute_gae_across_two_episodes():
             [-1.5, 2.0, 0.0],
             [2.5, 4.0, 0.0],
         ),
-        "one-column": ([3.0], [1.0], [True], 0.5, [2.0], [3.0]),
         "as-expected-is-not-padding": ([3.0], [3.0], [True], 0.5, [0.0], [3.0]),
         # -2 + 0.5 * 0.8 * 2 = -1.2
         "where-gamma-and-lam-differ": ([1.0, 4.0], [4.0, 2.0], [True, True], 0.8, [-1.2, 2.0], [2.8, 4.0]),

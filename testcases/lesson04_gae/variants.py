@@ -4,14 +4,6 @@ from testcases.harness.oracle.mutations import Published, Right, instead
 
 
 class RightTdErrors(Right, of="td_errors"):
-    by_a_loop = instead("""
-        deltas = []
-        for t in range(rewards.shape[-1]):
-            next_value = torch.where(dones[..., t].bool(), 0.0, values[..., t + 1])
-            deltas.append(rewards[..., t] + gamma * next_value - values[..., t])
-        return torch.stack(deltas, dim=-1)
-    """)
-    """step by step, the next value chosen with where"""
     in_float64_rounded_once = instead("""
         before, after = values.double()[..., :-1], values.double()[..., 1:]
         return (rewards.double() + gamma * after.masked_fill(dones.bool(), 0.0) - before).to(rewards.dtype)
@@ -80,25 +72,6 @@ class RightComputeGae(Right, of="compute_gae"):
         return AdvantagesAndReturns(returns - values[..., :-1], returns)
     """)
     """the lambda-returns by their own recursion, and the values subtracted at the end"""
-    in_float64_rounded_once = instead("""
-        deltas = td_errors(rewards.double(), values.double(), dones, gamma)
-        advantages = [deltas[..., -1]]
-        for delta, done in list(zip(deltas.unbind(-1), dones.bool().unbind(-1)))[-2::-1]:
-            advantages.append(delta + gamma * lam * advantages[-1].masked_fill(done, 0.0))
-        advantages = torch.stack(advantages, dim=-1).flip(-1)
-        returns = advantages + values[..., :-1]
-        return AdvantagesAndReturns(advantages.to(rewards.dtype), returns.to(rewards.dtype))
-    """)
-    """computed in float64 and rounded once, at the end"""
-    linear_system = instead("""
-        delta = td_errors(rewards, values, dones, gamma)
-        length = delta.shape[-1]
-        link = gamma * lam * (1 - dones.to(delta.dtype))[..., :-1]
-        system = torch.eye(length, dtype=delta.dtype, device=delta.device) - torch.diag_embed(link, offset=1)
-        advantages = torch.linalg.solve_triangular(system, delta.unsqueeze(-1), upper=True).squeeze(-1)
-        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
-    """)
-    """A_t - gamma lam A_t+1 = delta_t for all t is one triangular system"""
 
 
 class PublishedComputeGae(Published, of="compute_gae"):
@@ -115,16 +88,6 @@ class PublishedComputeGae(Published, of="compute_gae"):
 
 
 class RightComputeResponseGae(Right, of="compute_response_gae"):
-    row_by_row = instead("""
-        advantages = torch.zeros_like(rewards)
-        for row, real in enumerate(mask):
-            if real.any():
-                kept = torch.cat([values[row, real], values.new_zeros(1)])
-                dones = torch.zeros_like(rewards[row, real])
-                advantages[row, real] = compute_gae(rewards[row, real], kept, dones, gamma, lam).advantages
-        return AdvantagesAndReturns(advantages, advantages + torch.where(mask, values, 0.0))
-    """)
-    """each row alone: its real tokens, and compute_gae with 0 after the last"""
     one_long_episode_after_another = instead("""
         real_from_here = mask.flip(1).cumsum(dim=1).flip(1)
         dones, kept = (real_from_here == 1)[mask], values[mask]

@@ -39,7 +39,6 @@ def at(*ratios: float) -> list[float]:
         "bad-and-inside": (1.125, -2.0, 0.25, -2.25, -2.0),
         "bad-and-above-the-interval": (1.5, -2.0, 0.25, -3.0, -2.0),
         "no-advantage": (2.0, 0.0, 0.25, 0.0, 0.0),
-        "inside-a-wider-one": (1.5, 2.0, 0.75, 3.0, 2.0),
         "beyond-a-wider-one": (2.0, 2.0, 0.75, 3.5, 0.0),
         "no-end-below": (0.0625, -1.0, 1.5, -0.0625, -1.0),  # From 1 on there is no end below.
     },
@@ -61,13 +60,11 @@ def test_clipped_objective_comes_before_the_loss():
     "ratio, advantage, clip_epsilon, loss, slope",
     {
         "on-policy-is-plain-policy-gradient": (1.0, 1.0, 0.2, -1.0, -1.0),
-        "on-policy-with-a-bad-token": (1.0, -2.0, 0.2, 2.0, 2.0),
         "good-token-above-the-interval-is-clipped": (1.5, 1.0, 0.2, -1.2, 0.0),  # min(1.5, 1.2) = 1.2
         "good-token-below-the-interval-is-not": (0.5, 1.0, 0.2, -0.5, -0.5),  # min(0.5, 0.8) = 0.5
         "bad-token-below-the-interval-is-clipped": (0.5, -1.0, 0.2, 0.8, 0.0),  # min(-0.5, -0.8) = -0.8
         "bad-token-above-the-interval-is-not": (1.5, -1.0, 0.2, 1.5, 1.5),  # min(-1.5, -1.2) = -1.5
         "good-token-within-a-wider-interval": (1.5, 1.0, 0.75, -1.5, -1.5),
-        "bad-token-within-a-wider-interval": (0.5, -1.0, 0.75, 0.5, 0.5),
         "the-bound-is-scaled-by-the-advantage": (2.0, 3.0, 0.25, -3.75, 0.0),  # 3 * 1.25; -3 * 0.75
         "the-lower-bound-is-1-minus-epsilon": (0.5, -3.0, 0.25, 2.25, 0.0),
         "no-advantage-no-loss": (2.0, 0.0, 0.2, 0.0, 0.0),
@@ -140,7 +137,6 @@ def test_compute_value_loss_is_a_mean_over_tokens():
     {
         "entropy-is-subtracted": (2.0, 4.0, 8.0, 0.5, 0.25, 2.0),  # 2 + 0.5 * 4 - 0.25 * 8
         "coefficients-above-1": (-3.0, 1.0, 0.5, 2.0, 4.0, -3.0),  # -3 + 2 * 1 - 4 * 0.5
-        "no-critic": (2.0, 4.0, 8.0, 0.0, 0.25, 0.0),
         "no-bonus": (2.0, 4.0, 8.0, 0.5, 0.0, 4.0),
     },
 )
@@ -164,7 +160,6 @@ def test_combine_losses_by_hand(policy_loss, value_loss, entropy, value_coef, en
         "only-the-side-that-profits-is-clipped": ([2, 2, 0.5, 0.5], [1.0, -1.0, 1.0, -1.0], 0.25, 1.25, 2.0, 0.25, 0.5),
         "one-good-token-went-up": ([2, 1, 1, 1], [3.0, 1.0, -1.0, 1.0], 0.5, 1.25, 2.0, (1 - LOG2) / 4, 0.25),
         "one-bad-token-went-down": ([0.5, 1, 1, 1], [-3.0, 1.0, -1.0, 1.0], 0.25, 0.875, 1.0, (LOG2 - 0.5) / 4, 0.25),
-        "inside-a-wide-interval": ([2, 0.5], [1.0, -1.0], 1.5, 1.25, 2.0, 0.25, 0.0),
         "no-advantage-nothing-to-clip": ([2, 0.5], [0.0, 0.0], 0.25, 1.25, 2.0, 0.25, 0.0),
         "the-largest-ratio-may-be-small": ([0.5], [1.0], 0.25, 0.5, 0.5, LOG2 - 0.5, 0.0),
         # 1 + 1e-20 is 1: both ratios are at their bound.
@@ -214,7 +209,6 @@ def test_ppo_statistics_approx_kl_estimates_the_kl_from_the_old_policy():
         "at-ratio-1-the-penalty-is-0-and-so-is-its-slope": (1.0, 2.0, 4.0, -2.0, -2.0),
         "moving-up-costs": (2.0, 3.0, 4.0, -2.0 - 4 * LOG2, -2.0),  # -6 + 4 (1 - log 2); -6 + 4 * 1
         "moving-down-costs": (0.5, 3.0, 4.0, 4 * LOG2 - 3.5, -3.5),  # -1.5 + 4 (log 2 - 1/2); -1.5 - 4 * 1/2
-        "a-bad-token": (2.0, -3.0, 4.0, 10.0 - 4 * LOG2, 10.0),
         "beta-0-is-free-and-nothing-is-clipped": (2.0, 3.0, 0.0, -6.0, -6.0),
         "the-penalty-alone": (2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5),
     },
@@ -256,8 +250,6 @@ def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
         "a-little-too-near-keeps-beta": (0.75, 2.0078125, 3.0, 0.75),
         "the-upper-bound-is-inside": (0.75, 4.5, 3.0, 0.75),
         "the-lower-bound-is-inside": (0.75, 2.0, 3.0, 0.75),
-        "never-more-than-doubled": (6.0, 100.0, 3.0, 12.0),
-        "never-less-than-halved": (6.0, 0.0, 3.0, 3.0),
         "a-small-target": (6.0, 0.03125, 0.015625, 12.0),
         "a-target-that-is-no-whole-number": (0.75, 0.375, 0.6, 0.375),  # 0.6 / 1.5 = 0.4
         "a-high-beta-is-doubled-too": (2.0**20, 100.0, 3.0, 2.0**21),

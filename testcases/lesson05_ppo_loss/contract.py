@@ -1,7 +1,5 @@
 """Lesson 5: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
 
-import math
-
 import torch
 
 from tutorial.lesson05_ppo_loss import (
@@ -18,26 +16,19 @@ from tutorial.lesson05_ppo_loss import (
 POLICY = {"log_probs": [0.0, 0.0], "old_log_probs": [0.0, 0.0], "advantages": [1.0, 2.0]}
 VALUES = {"values": [0.0, 0.0], "old_values": [0.0, 0.0], "returns": [1.0, 2.0]}
 SCALARS = {name: torch.tensor(1.0) for name in ("policy_loss", "value_loss", "entropy")}
-BAD_EPSILON = {
-    "epsilon-0": ({"clip_epsilon": 0.0}, ["clip_epsilon"]),
-    "epsilon-nan": ({"clip_epsilon": math.nan}, ["clip_epsilon"]),
-}
+BAD_EPSILON = {"epsilon-0": ({"clip_epsilon": 0.0}, ["clip_epsilon"])}
 BAD_TERMS = {
     "old-would-broadcast": ({"old_log_probs": [0.0]}, ["old_log_probs (1,)"]),
-    "mask-of-another-shape": ({"mask": [[True, False]]}, ["mask (1, 2)"]),
-    "mask-of-numbers": ({"mask": [1.0, 0.0]}, ["bool"]),
     "all-masked": ({"mask": [False, False]}, ["at least one True"]),
     "no-tokens": ({name: torch.zeros(0) for name in POLICY}, ["at least one token"]),
 }
 BAD_VALUES = {
     "old-would-broadcast": ({"old_values": [0.0]}, ["old_values (1,)"]),
     "all-masked": ({"mask": [False, False]}, ["at least one True"]),
-    "mask-of-numbers": ({"mask": [1, 0]}, ["bool"]),
     "no-tokens": ({name: torch.zeros(0) for name in VALUES}, ["at least one token"]),
 }
 BAD_SCALARS = {
     "policy-loss-not-reduced": ({"policy_loss": [1.0, 2.0]}, ["policy_loss", "(2,)"]),
-    "entropy-not-reduced": ({"entropy": [[1.0]]}, ["entropy", "(1, 1)"]),
     "value-coef-below-0": ({"value_coef": -0.1}, ["value_coef"]),
     "entropy-coef-below-0": ({"entropy_coef": -0.1}, ["entropy_coef"]),
 }

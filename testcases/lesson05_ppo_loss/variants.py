@@ -16,11 +16,6 @@ class RightClippedObjective(Right, of="clipped_objective"):
 
 
 class RightPPOLoss(Right, of="compute_ppo_loss"):
-    profit_capped = edit(
-        "clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages => "
-        "clipped = advantages + clip_epsilon * advantages.abs()"
-    )
-    """the clipped objective as a bound: (1 + epsilon) A for a good token, (1 - epsilon) A for a bad one"""
     token_by_token = instead("""
         losses = []
         for new, old, advantage in zip(*_select(mask, log_probs, old_log_probs, advantages)):
@@ -29,15 +24,6 @@ class RightPPOLoss(Right, of="compute_ppo_loss"):
         return torch.stack(losses).mean()
     """)
     """a loop over the tokens, with Python's min"""
-    filled_before_exp = instead("""
-        mask = torch.ones_like(log_probs, dtype=torch.bool) if mask is None else mask
-        log_ratio = torch.where(mask, log_probs - old_log_probs.detach(), 0.0)
-        advantages = advantages.detach().masked_fill(~mask, 0.0)
-        ratio = log_ratio.exp()
-        objectives = torch.min(ratio * advantages, ratio.clip(1 - clip_epsilon, 1 + clip_epsilon) * advantages)
-        return -objectives.sum() / mask.sum()
-    """)
-    """padding is set to 0 before exp, and the sum divided by the number of real tokens"""
 
 
 class RightValueLoss(Right, of="compute_value_loss"):
@@ -46,15 +32,6 @@ class RightValueLoss(Right, of="compute_value_loss"):
         "(values - returns).abs(), (clipped - returns).abs()).pow(2).mean()"
     )
     """the larger absolute error has the larger square"""
-    filled_before_squaring = instead("""
-        old_values, returns = old_values.detach(), returns.detach()
-        clipped = torch.clamp(values, old_values - clip_epsilon, old_values + clip_epsilon)
-        if mask is not None:
-            values, clipped, returns = (torch.where(mask, one, 0.0) for one in (values, clipped, returns))
-        losses = 0.5 * torch.max((values - returns) ** 2, (clipped - returns) ** 2)
-        return losses.sum() / (losses.numel() if mask is None else mask.sum())
-    """)
-    """padding is set to 0 before the squares, and the sum divided by the number of real tokens"""
 
 
 class RightCombineLosses(Right, of="combine_losses"):
@@ -63,19 +40,9 @@ class RightCombineLosses(Right, of="combine_losses"):
         return weights @ torch.stack([policy_loss, value_loss, entropy])
     """)
     """three losses times three weights"""
-    bonus_only_where_wanted = instead("""
-        loss = policy_loss + value_coef * value_loss
-        return loss - entropy_coef * entropy if entropy_coef > 0 else loss
-    """)
-    """a coefficient of 0 leaves the entropy out"""
 
 
 class RightPPOStatistics(Right, of="ppo_statistics"):
-    clipped_by_the_sign = edit(
-        "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages < ratio * advantages => "
-        "torch.where(advantages > 0, ratio > 1 + clip_epsilon, (ratio < 1 - clip_epsilon) & (advantages < 0))"
-    )
-    """the two clipped cases, asked for by the sign of the advantage"""
     log_of_the_ratio = instead("""
         log_probs, old_log_probs, advantages = _select(mask, log_probs.double(), old_log_probs.double(), advantages)
         ratio = torch.exp(log_probs - old_log_probs)
@@ -193,7 +160,5 @@ class PublishedPPOStatistics(Published, of="ppo_statistics"):
 
 
 class PublishedCombineLosses(Published, of="combine_losses"):
-    cleanrl = instead("""
-        return policy_loss - entropy_coef * entropy + value_loss * value_coef
-    """)
+    cleanrl = instead("return policy_loss - entropy_coef * entropy + value_loss * value_coef")
     """CleanRL, ppo.py"""

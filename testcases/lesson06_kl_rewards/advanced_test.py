@@ -36,14 +36,6 @@ def ragged() -> Tensor:
     return torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 1]]).bool()
 
 
-@pytest.mark.parametrize("log_ratio", [3e-2, -1e-3, 2e-4], ids=str)
-def test_estimate_kl_of_any_close_models_in_float32(log_ratio):
-    policy = torch.tensor([log_ratio])
-    exact = math.expm1(-policy.item()) + policy.item()
-    pair = {"log_probs": policy, "ref_log_probs": torch.tensor([0.0])}
-    assert_equal(scenario("kl_in_units", of=estimate_kl)(**pair, estimator="k3", unit=exact), torch.tensor([1.0]))
-
-
 @EACH
 def test_estimate_kl_of_two_dtypes(estimator):
     pair = log_probs_of(2, 5).float(), log_probs_of(2, 5, seed=2).bfloat16()
@@ -102,15 +94,8 @@ def test_nonnegative_kl_does_not_overflow(dtype):
     assert_equal(grads, log_probs=torch.tensor([1.0], dtype=dtype))
 
 
-@FLOATS
-def test_estimate_kl_does_not_overflow(dtype):
-    pair = torch.tensor([-201.0], dtype=dtype), torch.tensor([-1.0], dtype=dtype)
-    answer, grads = value_and_gradients(estimate_kl, *pair, "k3", wrt="log_probs")
-    assert_equal(answer, torch.tensor([math.expm1(20) - 200], dtype=dtype))
-    assert_equal(grads, log_probs=torch.tensor([1.0], dtype=dtype))
-
-
 @named("dtype", {"bfloat16": torch.bfloat16, "float16": torch.float16})
+@pytest.mark.points(3)
 def test_estimate_kl_subtracts_in_float32(dtype):
     # -1 - step and -step / 2: the difference, -1 - step / 2, has one digit more than the dtype holds.
     step = torch.finfo(dtype).eps

@@ -57,8 +57,6 @@ def test_nonnegative_kl_comes_before_the_estimators():
         "k1-is-negative-where-the-reference-finds-the-token-more-likely": (-3 * LN2, -LN2, "k1", -2 * LN2),
         "k2-is-never-negative": (-3 * LN2, -LN2, "k2", 2 * LN2**2),
         "k3-is-never-negative": (-3 * LN2, -LN2, "k3", 3 - 2 * LN2),
-        "k1-of-equal-models-is-0": (-5.0, -5.0, "k1", 0.0),
-        "k2-of-equal-models-is-0": (-5.0, -5.0, "k2", 0.0),
         "k3-of-equal-models-is-0": (-5.0, -5.0, "k3", 0.0),
         # exp(-1000) is 0 in any dtype: stay with the logarithms
         "never-leave-the-logarithms": (-1000.0, -1001.0, "k1", 1.0),
@@ -86,33 +84,17 @@ def test_estimate_kl_gradient(estimator, slope):
     assert_equal(grads, log_probs=slope, ref_log_probs=[-number for number in slope])
 
 
-# The policy (1/2, 1/4, 1/8, 1/8) against 1/4 each: r = ln 2 * (1, 0, -1, -1), and KL(policy || reference) is
-# ln 2 * (1/2 - 1/8 - 1/8) = ln 2 / 4. Weighted with the probability of being sampled, the estimates sum to:
-@named(
-    "estimator, mean",
-    {
-        "k1-is-unbiased": ("k1", LN2 / 4),
-        "k2-is-biased": ("k2", LN2**2 * 3 / 8),  # ln2^2 / 2 * (1/2 + 1/8 + 1/8)
-        "k3-is-unbiased": ("k3", LN2 / 4),
-    },
-)
-@pytest.mark.points(3)
-def test_estimate_kl_over_all_tokens(estimator, mean):
-    probs = torch.tensor([0.5, 0.25, 0.125, 0.125], dtype=torch.float64)
-    answer = estimate_kl(probs.log(), [-2 * LN2] * 4, estimator)
-    assert abs(float((probs * answer).sum()) - mean) < 1e-6, f"estimates with the mean {mean:.6g} over the policy"
-
-
 # The policy (.5, .3, .15, .05) against .25 each, all four tokens weighted with their probability, by the logits
 @named(
     "estimator, mean, slope",
     {
-        "k1-as-a-loss-teaches-nothing": ("k1", 0.244174318, [0.0, 0.0, 0.0, 0.0]),
-        "k2-descends-this-kl": ("k2", 0.209427397, [0.224486, -0.018556, -0.113250, -0.092681]),  # p (r - KL)
-        "k3-descends-the-reversed-kl": ("k3", 0.244174318, [0.25, 0.05, -0.1, -0.2]),  # p - 1/4
+        "k1-is-unbiased-and-teaches-nothing-as-a-loss": ("k1", 0.244174318, [0.0, 0.0, 0.0, 0.0]),
+        # The slope of k2 is p (r - KL), that of k3 p - 1/4.
+        "k2-is-biased-and-descends-this-kl": ("k2", 0.209427397, [0.224486, -0.018556, -0.113250, -0.092681]),
+        "k3-is-unbiased-and-descends-the-reversed-kl": ("k3", 0.244174318, [0.25, 0.05, -0.1, -0.2]),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(5)
 def test_estimate_kl_as_a_loss(estimator, mean, slope):
     logits = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64).log()
     expected_kl = scenario("expected_kl", of=estimate_kl)
@@ -130,7 +112,6 @@ def test_estimate_kl_as_a_loss(estimator, mean, slope):
     {
         "kl-everywhere-and-the-score-at-the-end": (1.0, [1.0, -2.0, 3.0], 3, 0.5, [-0.5, 1.0, -0.5]),
         "with-score-0-the-kl-penalty-alone": (0.0, [1.0, -2.0, 3.0], 3, 0.5, [-0.5, 1.0, -1.5]),
-        "equal-models-have-the-score-alone": (1.0, [0.0, 0.0], 2, 0.5, [0.0, 1.0]),
         "a-bad-score-is-clipped-from-below": (-7.0, [0.0, 0.0], 2, 0.5, [0.0, -2.0]),
         "a-good-score-is-clipped-from-above": (7.0, [0.0, 0.0], 2, 0.5, [0.0, 2.0]),
         "the-kl-is-not-clipped": (7.0, [10.0, 12.0], 2, 0.5, [-5.0, -4.0]),  # -5 and 2 - 6
@@ -176,12 +157,10 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
     {
         "a-stop-in-the-last-column": ([[5, 6, 2]], (2, 3), [4.0], [4.0]),
         "a-stop-then-padding": ([[5, 2, 0]], (2, 3), [4.0], [4.0]),
-        "a-stop-at-once": ([[2, 0, 0]], (2, 3), [4.0], [4.0]),
         "a-stop-in-the-padding": ([[5, 0, 2]], (2, 3), [4.0], [4.0]),
         "any-of-the-stop-tokens-counts": ([[5, 3, 0]], (2, 3), [4.0], [4.0]),
         "without-a-stop-the-penalty-is-subtracted": ([[5, 6, 7]], (2, 3), [4.0], [2.5]),
         "from-a-bad-score-too": ([[5, 6, 7]], (2,), [-4.0], [-5.5]),
-        "two-unfinished-keep-their-order": ([[5, 6, 7], [7, 6, 5]], (2, 3), [4.0, 1.0], [2.5, -0.5]),
         "another-token-is-no-stop": ([[5, 3, 0], [5, 6, 7]], (2,), [4.0, 1.0], [2.5, -0.5]),
         "padding-may-be-the-stop-token": ([[5, 2, 2], [5, 6, 7]], (2,), [4.0, 1.0], [4.0, -0.5]),
         "each-row-for-itself": ([[5, 6, 7], [5, 2, 0], [3, 0, 0]], (2, 3), [1.0, 2.0, 4.0], [-0.5, 2.0, 4.0]),
@@ -211,10 +190,8 @@ def test_penalize_missing_stop_gradient():
         "a-little-above-in-proportion": (2.0, 4.0, 64, (4.5,), (32,), (2.125,)),
         "a-little-below-in-proportion": (2.0, 4.0, 64, (3.5,), (32,), (1.875,)),
         "on-target-nothing-changes": (2.0, 4.0, 64, (4.0,), (32,), (2.0,)),
-        "no-responses-nothing-changes": (2.0, 4.0, 64, (4.5,), (0,), (2.0,)),
         "an-estimate-below-0-is-allowed": (2.0, 4.0, 64, (-9.0,), (32,), (1.8,)),
         "one-horizon-changes-it-by-a-fifth": (2.0, 4.0, 64, (9.0,), (64,), (2.4,)),  # a whole horizon at 0.2: a fifth
-        "two-horizons-at-once": (2.0, 4.0, 64, (9.0,), (128,), (2.8,)),  # 128 / 64 * 0.2: a batch of two horizons
         # 2^-14 * 0.9: no coefficient is too low
         "a-coefficient-may-be-tiny": (2.0**-14, 4.0, 64, (0.0,), (32,), (0.9 * 2.0**-14,)),
         # 2 * 1.0625 = 2.125; 2.125 * 0.9375 = 1.9921875; then 0.125 * 64 / 64: * 1.125

@@ -1,6 +1,6 @@
 """Other right ways to write lesson 6, and those of published code."""
 
-from testcases.harness.oracle.mutations import Published, Right, edit, instead
+from testcases.harness.oracle.mutations import Published, Right, instead
 
 
 class RightNonnegativeKL(Right, of="nonnegative_kl"):
@@ -10,13 +10,6 @@ class RightNonnegativeKL(Right, of="nonnegative_kl"):
         return (torch.exp((-r).clamp(max=20.0)) - 1 + r).to(dtype)
     """)
     """the plain formula in float64, which has digits to spare"""
-    by_sinh = instead("""
-        wide = torch.promote_types(torch.promote_types(log_probs.dtype, ref_log_probs.dtype), torch.float32)
-        r = log_probs.to(wide) - ref_log_probs.to(wide)
-        x = (-r).clamp(max=20.0)
-        return 2 * torch.sinh(x / 2) * torch.exp(x / 2) + r
-    """)
-    """exp(x) - 1 is 2 sinh(x / 2) exp(x / 2)"""
 
 
 class RightEstimateKL(Right, of="estimate_kl"):
@@ -31,25 +24,9 @@ class RightEstimateKL(Right, of="estimate_kl"):
         return estimates[estimator].to(dtype)
     """)
     """wider than needed, so a small KL keeps more digits"""
-    series_near_zero = edit(
-        "return torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio => "
-        "x = -log_ratio\n"
-        "series = x.square() / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))\n"
-        "return torch.where(x.abs() < 0.05, series, x.clamp(max=20.0).exp() - 1 - x)"
-    )
-    """the power series where exp(-r) - 1 would round, the plain formula elsewhere"""
 
 
 class RightComputeRewards(Right, of="compute_rewards"):
-    row_by_row = instead("""
-        kl = estimate_kl(log_probs, ref_log_probs, estimator)
-        rewards = torch.zeros_like(kl)
-        for row, real in enumerate(mask):
-            rewards[row, real] = -kl_coef * kl[row, real]
-            rewards[row, real.nonzero()[-1]] += scores[row].clamp(-clip_score, clip_score)
-        return rewards
-    """)
-    """a loop over the responses"""
     only_real_tokens_estimated = instead("""
         kl = estimate_kl(log_probs[mask], ref_log_probs[mask], estimator)
         rewards = kl.new_zeros(mask.shape)
@@ -59,13 +36,6 @@ class RightComputeRewards(Right, of="compute_rewards"):
         return rewards.scatter_add(1, last, clipped)
     """)
     """the mask selects before the estimate; the score comes by scatter_add"""
-    last_token_by_a_count_from_the_right = instead("""
-        is_last = mask & (mask.flip(dims=[1]).cumsum(dim=1).flip(dims=[1]) == 1)
-        kl = estimate_kl(log_probs, ref_log_probs, estimator).masked_fill(~mask, 0.0)
-        clipped = torch.minimum(torch.maximum(scores, -scores.new_tensor(clip_score)), scores.new_tensor(clip_score))
-        return torch.where(is_last, clipped.unsqueeze(1) - kl_coef * kl, -kl_coef * kl)
-    """)
-    """the last token is the one with no real token to its right"""
 
 
 class RightPenalizeMissingStop(Right, of="penalize_missing_stop"):
