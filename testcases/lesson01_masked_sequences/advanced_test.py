@@ -85,12 +85,14 @@ def test_token_entropy_where_tokens_are_forbidden(logits, entropy):
     "values, mask, mean",
     {
         "padding-holds-nan": ([[1.0, NAN, 3.0, INF], [4.0] * 4], [[True, False, True, False], [True] * 4], 20 / 6),
+        "a-real-token-of-nan-shows": ([[1.0, NAN, 9.0]], [[True, True, False]], NAN),
+        "a-real-token-of-infinity-shows": ([[1.0, INF, 9.0]], [[True, True, False]], INF),
         "an-empty-row": ([[1.0, 9.0, 3.0], [9.0, 9.0, 9.0]], [[True, False, True], [False, False, False]], 2.0),
     },
 )
 @pytest.mark.points(2)
 def test_masked_mean_with_gaps_and_nan(values, mask, mean):
-    assert_equal(masked_mean(values, mask), mean)
+    assert_equal(masked_mean(values, mask), mean, equal_nan=True)
 
 
 @pytest.mark.parametrize("garbage", [1e30, NAN, -INF], ids=str)

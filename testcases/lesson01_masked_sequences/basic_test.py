@@ -164,12 +164,7 @@ RAGGED = [[True, True, False], [True, False, False]]
     "values, mask, shift_mean, whitened",
     {
         "padding-has-no-part-and-comes-back-0": (VALUES, RAGGED, True, [[-scale(1), 0.0, 0.0], [scale(1), 0.0, 0.0]]),
-        "shift-mean-false-keeps-the-mean": (
-            VALUES,
-            RAGGED,
-            False,
-            [[2 - scale(1), 2.0, 0.0], [2 + scale(1), 0.0, 0.0]],
-        ),
+        "false-keeps-the-mean": (VALUES, RAGGED, False, [[2 - scale(1), 2.0, 0.0], [2 + scale(1), 0.0, 0.0]]),
         # Variance (9 + 9) / (2 - 1) = 18; divided by 2 it would be 9.
         "variance-over-n-minus-1": ([[0.0, 6.0]], [[True, True]], True, [[-3 * scale(18), 3 * scale(18)]]),
         "equal-values-are-not-divided-by-0": ([[4.0, 4.0]], [[True, True]], True, [[0.0, 0.0]]),

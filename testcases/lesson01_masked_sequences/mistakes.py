@@ -254,3 +254,5 @@ class PositionIds(Wrong, of="position_ids"):
         "is_real.cumsum(dim=1) - 1 => torch.arange(is_real.shape[1]) - is_real.argmax(dim=1, keepdim=True)"
     )
     """you count columns from the first real token, so a gap moves what follows; count the real tokens"""
+    counted_over_rows = edit("dim=1 => dim=0")
+    """you count down the batch, from row to row; count along each row"""

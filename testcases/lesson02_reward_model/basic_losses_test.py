@@ -81,12 +81,7 @@ def test_ranking_loss_gradient():
         # Once they differ they stay different texts, though the tokens at 2 and 3 are the same again.
         "equal-tokens-after-it-count": ([2.0, LOG3, -LOG3, 0.0], [5, 6, 7, 8], [5, 7, 7, 8], (WON + LOST + EVEN) / 3),
         # Lengths 3 and 3 of 5: the scores on padding do not count.
-        "not-the-padding-after-both": (
-            [2.0, LOG3, -LOG3, 50.0, -50.0],
-            [5, 6, 7, 9, 9],
-            [5, 7, 7, 9, 9],
-            (WON + LOST) / 2,
-        ),
+        "not-the-padding-after": ([2.0, LOG3, -LOG3, 50.0, -50.0], [5, 6, 7, 9, 9], [5, 7, 7, 9, 9], (WON + LOST) / 2),
         # Lengths 2 and 4: positions 1, 2, 3 are compared. At 2 and 3 the shorter one is scored on its padding.
         "to-the-end-of-the-rejected": (
             [2.0, LOG3, -LOG3, LOG3, 50.0],

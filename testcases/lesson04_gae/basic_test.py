@@ -131,28 +131,22 @@ def test_compute_gae_across_two_episodes():
     assert_equal(answer, advantages=advantages, returns=[[1.81, 1.0, 2.134, 1.45], advantages[1]])
 
 
-# gamma 0.5
+# gamma 0.5; so many of the tokens are `real`
 @named(
-    "rewards, values, mask, lam, advantages, returns",
+    "rewards, values, real, lam, advantages, returns",
     {
         # The episode ends after the last token: delta[1] = 4 - 2 = 2; delta[0] = 1 + 0.5 * 2 - 4 = -2; -2 + 2/4 = -1.5
-        "nothing-after-the-last-token": ([1.0, 4.0], [4.0, 2.0], [True, True], 0.5, [-1.5, 2.0], [2.5, 4.0]),
+        "nothing-after-the-last-token": ([1.0, 4.0], [4.0, 2.0], 2, 0.5, [-1.5, 2.0], [2.5, 4.0]),
         # DeepSpeed-Chat's recursion over all columns lets in the 100 that stands behind the end.
-        "padding-holds-numbers": (
-            [1.0, 4.0, 7.0],
-            [4.0, 2.0, 100.0],
-            [True, True, False],
-            0.5,
-            [-1.5, 2.0, 0.0],
-            [2.5, 4.0, 0.0],
-        ),
-        "as-expected-is-not-padding": ([3.0], [3.0], [True], 0.5, [0.0], [3.0]),
+        "padding-holds-numbers": ([1.0, 4.0, 7.0], [4.0, 2.0, 100.0], 2, 0.5, [-1.5, 2.0, 0.0], [2.5, 4.0, 0.0]),
+        "as-expected-is-not-padding": ([3.0], [3.0], 1, 0.5, [0.0], [3.0]),
         # -2 + 0.5 * 0.8 * 2 = -1.2
-        "where-gamma-and-lam-differ": ([1.0, 4.0], [4.0, 2.0], [True, True], 0.8, [-1.2, 2.0], [2.8, 4.0]),
+        "where-gamma-and-lam-differ": ([1.0, 4.0], [4.0, 2.0], 2, 0.8, [-1.2, 2.0], [2.8, 4.0]),
     },
 )
 @pytest.mark.points(9)
-def test_compute_response_gae_by_hand(rewards, values, mask, lam, advantages, returns):
+def test_compute_response_gae_by_hand(rewards, values, real, lam, advantages, returns):
+    mask = [place < real for place in range(len(rewards))]
     answer = compute_response_gae([rewards], [values], [mask], 0.5, lam)
     assert_equal(answer, advantages=[advantages], returns=[returns])
 

@@ -34,6 +34,10 @@ class TdErrors(Wrong, of="td_errors"):
     """the last step gets no bootstrap, but values[T] is there because the rollout ended, not the episode"""
     done_multiplied = edit(".masked_fill(dones.bool(), 0.0) =>  * (1 - dones.to(values.dtype))")
     """you multiply by (1 - dones), but 0 * NaN and 0 * infinity are NaN; select with masked_fill or where"""
+    present_value_bootstraps = edit(
+        "values[..., 1:].masked_fill(dones.bool(), 0.0) => values[..., :-1] * (1 - dones.to(values.dtype))"
+    )
+    """V(s_t) stands where V(s_t+1) should, and the next value is values[t + 1]"""
     next_value_detached = edit("gamma * next_values => gamma * next_values.detach()")
     """the next values are detached, but cutting gradients is left to the losses"""
     both_values_discounted = edit("gamma * next_values - values[..., :-1] => gamma * (next_values - values[..., :-1])")

@@ -7,14 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import (
-    assert_equal,
-    assert_equals_reference,
-    assert_no_gradient,
-    named,
-    scenario,
-    value_and_gradients,
-)
+from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, scenario, value_and_gradients
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -104,13 +97,6 @@ def test_estimate_kl_subtracts_in_float32(dtype):
     assert_equal(estimate_kl(log_probs, ref_log_probs, "k2"), torch.tensor([(1 + step / 2) ** 2 / 2]))
 
 
-def test_compute_rewards_carries_no_gradient():
-    args = [1.0], [[-1.0, -4.0]], [[-2.0, -2.0]], [[True, True]], 0.5, 2.0
-    answer, _ = value_and_gradients(compute_rewards, *args, wrt=("scores", "log_probs", "ref_log_probs"))
-    assert_equal(answer, [[-0.5, 2.0]])
-    assert_no_gradient(answer)
-
-
 @named("last, penalty", {"where-every-response-has-stopped": (2, 1.5), "where-the-penalty-is-0": (7, 0.0)})
 def test_penalize_missing_stop_gives_a_new_tensor(last, penalty):
     through = scenario("calls.after_the_answer_is_overwritten", of=penalize_missing_stop)
@@ -127,6 +113,7 @@ def test_penalize_missing_stop_gives_a_new_tensor(last, penalty):
         "one-token-has-both": ([1.0, NAN, NAN], [True, False, False], [0.5, 0.0, 0.0]),
     },
 )
+@pytest.mark.points(2)
 def test_compute_rewards_with_gaps_and_nan(r, mask, rewards):
     # In a second row with r = 2 everywhere: -1, -1 and, with the score 7 clipped to 2, 1.
     log_probs = [[number - 9 for number in r], [-7.0] * 3]
