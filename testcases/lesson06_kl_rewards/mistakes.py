@@ -27,7 +27,7 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
     term_of_mean_0_alone = edit(" + log_ratio => ")
     """you return the added term alone, whose mean is 0, and the log-ratio is missing"""
     digits_rounded_away = edit("expm1 => exp", "+ log_ratio => - 1 + log_ratio", read=FLOAT32)
-    """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small; use expm1"""
+    """exp(-r) - 1 loses the digits of a small KL in float32, and at the start every KL is small; use expm1"""
     exponent_not_capped = edit(".clamp(max=MAX_LOG_RATIO) => ", read=FLOAT32)
     """you don't cap the exponent, so one unlikely token makes it infinite in float32"""
     not_in_half_precision = edit("(torch.float16, torch.bfloat16) => ()", read=FLOAT32)
@@ -49,6 +49,8 @@ class EstimateKL(Wrong, of="estimate_kl"):
     """k1 has the sign of a reward, but it should be a KL here, because compute_rewards adds the minus"""
     k2_without_the_half = edit(" / 2 => ")
     """k2 lacks its factor 1/2, so it's twice as large as the KL even for close models"""
+    k2_not_squared = edit(".square() => .abs()")
+    """k2 is computed as |r| / 2, but the log-ratio should be squared"""
     k3_with_the_wrong_sign_in_the_exponent = edit("(-log_ratio) => log_ratio")
     """k3 has exp(r), with r = log_probs - ref_log_probs, but exp(r) - 1 + r is no KL; the exponent is -r"""
     k3_minus_the_log_ratio = edit("+ log_ratio => - log_ratio")
@@ -58,7 +60,7 @@ class EstimateKL(Wrong, of="estimate_kl"):
     k3_without_minus_one = edit("expm1 => exp")
     """k3 lacks its - 1, so the KL of two equal models would be 1 nat"""
     k3_by_exp_minus_one = edit("expm1 => exp", "+ log_ratio => - 1 + log_ratio", read=FLOAT32)
-    """exp(-r) - 1 in float32 rounds away a small KL, and at the start every KL is small; use expm1"""
+    """exp(-r) - 1 loses the digits of a small KL in float32, and at the start every KL is small; use expm1"""
     k3_may_overflow = edit(".clamp(max=MAX_LOG_RATIO) => ", read=FLOAT32)
     """you don't cap the exponent of k3, so one unlikely token makes it infinite in float32"""
     log_ratio_capped = edit("log_probs - ref_log_probs => (log_probs - ref_log_probs).clamp(-20.0, 20.0)", read=FLOAT32)
@@ -98,6 +100,8 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     """you count the real tokens to find the last, which is too early if there is a gap inside"""
     score_before_the_last_token = edit("last_token_index(mask) => (last_token_index(mask) - 1).clamp(min=0)")
     """the score is on the token before the last, because the index is off by one"""
+    score_on_the_first_token = edit("last_token_index(mask) => mask.int().argmax(dim=1)")
+    """the score is on the first token, but it belongs to the last real one"""
     score_on_every_token = edit("[rows, last_token_index(mask)] => ", "clip_score) => clip_score).unsqueeze(1) * mask")
     """every token gets the score, so a long response gets it many times"""
     score_divided_evenly = edit(
@@ -110,7 +114,7 @@ class ComputeRewards(Wrong, of="compute_rewards"):
     last_token_without_kl = edit("+= => =")
     """the score replaces the KL of the last token, but it should be added to it"""
     kl_is_rewarded = edit("-kl_coef => kl_coef", read=WRONG)
-    """you add the KL, so leaving the reference is rewarded; the factor is minus kl_coef"""
+    """the KL is added, so leaving the reference is rewarded; the factor is minus kl_coef"""
     penalty_without_the_score = edit("scores.clamp(-clip_score, clip_score) => 0.0")
     """the score is left out, so only the KL penalty is there"""
     kl_coef_on_the_score_too = edit("+=  => += kl_coef * ")
@@ -191,7 +195,7 @@ class Update(Wrong, of="AdaptiveKLController.update"):
     error_in_nats = edit("current / self.target - 1 => current - self.target")
     """the error is the difference in nats, but it should be relative, so divide by the target"""
     one_not_subtracted = edit(" - 1 => ")
-    """you don't subtract 1, but on target the coefficient must not change"""
+    """1 is not subtracted, but on target the coefficient must not change"""
     always_a_fifth = edit(
         "min(max(current / self.target - 1, -0.2), 0.2) => 0.2 * ((current > self.target) - (current < self.target))"
     )
