@@ -1,16 +1,12 @@
 """The figures of README.md: lesson 0's two runs side by side as they print, and what a wrong answer hears.
 
 They are pictures of a terminal, SVG of text, still or line by line as a program printed it. What moves is CSS alone,
-and who has asked for less motion sees its last moment. `python -m book.figures.lesson00_one_screen` runs both commands
-again and writes down when each line came.
+and who has asked for less motion sees its last moment.
 """
 
 import json
 import re
-import subprocess
-import sys
 import textwrap
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -28,8 +24,9 @@ HOLD = 6.0
 """Seconds that the last moment stays before the picture begins again."""
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDED = Path(__file__).with_name("first_runs.json")
-COMMANDS = {"make first": [], "make first KL_COEF=0": ["--kl-coef", "0"]}
+RECORDED = ROOT / "testcases" / "course" / "records.json"
+SECONDS = {"make first": 0.22, "make first KL_COEF=0": 0.25}
+"""From one update's line to the next, on the machine that recorded both runs."""
 PANEL, GAP, ROWS = 420.0, 14.0, 8
 """Pixels: width of a terminal and between the two. Lines of output that are seen at a time."""
 COLUMNS = int((PANEL - 2 * MARGIN) / ADVANCE)
@@ -37,36 +34,31 @@ BEST = 2.0
 """The longest bar: the gold reward of a perfect review."""
 
 
-def record() -> None:
-    """Run both commands, and keep with each line the seconds since the first one."""
-    found = {}
-    for command, options in COMMANDS.items():
-        times, lines = [], []
-        run = [sys.executable, "-u", "-m", "tutorial.lesson00_one_screen", *options]
-        with subprocess.Popen(run, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                if re.match(r" +\d+ ", line):
-                    times.append(time.monotonic())
-                    lines.append(line.rstrip("\n"))
-        found[command] = [[round(at - times[0], 2), line] for at, line in zip(times, lines, strict=True)]
-    RECORDED.write_text(json.dumps(found, indent=0) + "\n", "utf-8")
+def printed() -> dict[str, list[str]]:
+    """The lines with numbers that both runs printed, as lesson 0 quotes them."""
+    recorded = json.loads(RECORDED.read_text("utf-8"))["lesson00"]["printed"]
+    return {
+        command: [line for line in lines if re.match(r" +\d+ ", line)]
+        for command, lines in zip(SECONDS, recorded, strict=True)
+    }
 
 
 def two_runs() -> str:
     """Both runs at the speed of the machine that recorded them, from a second before the first line."""
-    runs = json.loads(RECORDED.read_text("utf-8"))
-    total = 1 + max(lines[-1][0] for lines in runs.values()) + HOLD
+    runs = printed()
+    starts = {command: [1 + update * SECONDS[command] for update in range(len(runs[command]))] for command in runs}
+    total = max(times[-1] for times in starts.values()) + HOLD
     height = BAR + (ROWS + 1) * LEADING + 180
     body, style = [], ""
     for number, (command, lines) in enumerate(runs.items()):
         x = number * (PANEL + GAP)
         body += window(x, PANEL, height, f"$ {command}")
         body.append(text(x + MARGIN, BAR + LEADING, "update   proxy    gold      KL   a response", FAINT))
-        frames = [moment(x, [line for _, line in lines[: last + 1]]) for last in range(len(lines))]
-        groups, rules = moments(f"run{number}-", [[], *frames], [0.0, *(1 + seconds for seconds, _ in lines)], total)
+        frames = [moment(x, lines[: last + 1]) for last in range(len(lines))]
+        groups, rules = moments(f"run{number}-", [[], *frames], [0.0, *starts[command]], total)
         body += groups
         style += rules
-    last = {command: lines[-1][1].split(maxsplit=4) for command, lines in runs.items()}
+    last = {command: lines[-1].split(maxsplit=4) for command, lines in runs.items()}
     (_, _, gold, _, good), (_, _, hacked, _, bad) = last.values()
     alt = (
         f'Two terminals, as they print for a quarter of a minute. Left, "make first": proxy and gold reward rise, the '
@@ -170,6 +162,3 @@ def a_failure() -> str:
 
 
 FIGURES = {"two-runs": two_runs, "a-failure": a_failure}
-
-if __name__ == "__main__":
-    record()

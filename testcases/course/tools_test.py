@@ -1,6 +1,5 @@
 """The commands, README.md and its pictures: what make does, installs and says, and what takes a core for long."""
 
-import json
 import os
 import re
 import shutil
@@ -10,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from book.figures.lesson00_one_screen import COMMANDS, FAILURE, RECORDED
-from testcases.course import records
+from book.figures.lesson00_one_screen import FAILURE
 from testcases.course.students import replace_body, run_pytest, solved_folder
 from testcases.harness.catalog.lessons import ROOT
 
@@ -25,13 +23,6 @@ def test_the_picture_of_a_failure_is_what_pytest_says(tmp_path: Path):
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     said = run_pytest(folder, "-m", "basic", "-k", "td_errors_by_hand", "-p", "no:randomly").stdout
     assert FAILURE in said
-
-
-def test_the_moving_picture_shows_the_runs_that_lesson_0_quotes():
-    """To record it again: python -m book.figures.lesson00_one_screen."""
-    runs = json.loads(RECORDED.read_text("utf-8"))
-    shown = ["".join(f"{line}\n" for _, line in runs[command]) for command in COMMANDS]
-    assert shown == [re.sub(r"(?m)^(?! +\d+ ).*\n", "", printed) for printed in records.printed("lesson00")]
 
 
 @pytest.mark.parametrize("path", APART, ids=lambda path: path.name)
