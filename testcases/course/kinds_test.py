@@ -24,7 +24,12 @@ WITHOUT_NAN = {
     "gradient_weight",
 }  # fmt: skip
 """They stand in these files and answer whole numbers or flags, or take no number of a token."""
-IN_OTHER_WORDS = {"kl_rewards.compute_rewards", "merging.merge_statistics", "merging.merge_moments"}
+IN_OTHER_WORDS = {
+    "kl_rewards.compute_rewards",
+    "merging.merge_statistics",
+    "merging.merge_moments",
+    "merging.global_masked_whiten",
+}
 
 
 def shows_nan(path: Path) -> Iterator[str]:
