@@ -20,6 +20,7 @@ from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_reports, kept, looked_at, report, result
 from testcases.grader.tests.running import TARGET, packed, put
+from testcases.grader.text import clean
 from testcases.harness.catalog.lessons import SOLUTIONS
 from testcases.harness.execution.modules import strange_encoding, text_of
 
@@ -49,7 +50,7 @@ TEXTS = {
     "nothing": b"",
 }
 NAMES = (
-    *("\udcdcbung", "a\ud800b", "a/b\\c", "ü" * 127 + "x", "a\x1b[2J\nb", "=HYPERLINK(1)", "..", "", "محمد"),
+    *("\udcdcbung", "a\ud800b", "a/b\\c", "x" * 255, "a\x1b[2J\nb", "=HYPERLINK(1)", "..", "", "محمد"),
     *(unicodedata.normalize(form, "Jürgen Ẽ") for form in ("NFC", "NFD")),
     *("🎓 Zoë 👩🏽‍💻", "<b>&amp;{{x}}[red]"),
 )
@@ -124,6 +125,7 @@ def test_a_submission_of_any_name_is_read(tmp_path: Path, name: str):
     for one in find(tmp_path):
         found = read_submission(one)
         assert found.status in ("graded", "empty") and found.file_name.isascii() and len(found.content) == 64
+        assert found.student and found.student == clean(found.student)
         assert len(os.fsencode(f".{found.file_name}.json.1234567.tmp")) < 256
 
 
