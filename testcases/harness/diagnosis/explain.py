@@ -40,7 +40,8 @@ NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
-"""So many calls of Python or C may each search lead to, as often as one question leads to fewer."""
+"""So many calls of Python or C may a search lead to, as often as one question leads to fewer; in a run's second
+wrong exercise half as many, in its third a third: who has many mistakes runs the tests again anyway."""
 LEAST_CALLS, MOST_PAIRS, FEW, FOR_THE_LINE = 150, 120, 20, 20
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
@@ -126,7 +127,8 @@ class Explanation:
         self._searches[key] += 1
         if self._searches[key] > MAX_SEARCHES:
             return ()
-        bench, most, is_first = bench_of(*key), CALLS // self._cost(asked), self._searches[key] == 1
+        bench, is_first = bench_of(*key), self._searches[key] == 1
+        most = CALLS // (self._cost(asked) * len(self._searches))
         lost = self._of_16_bits(seen)
         candidates = [] if lost else [*self._candidates(bench, seen, part, most)]
         whole = next((Named((one,)) for one in candidates if self._is_whole(bench, (one,), seen)), None)
