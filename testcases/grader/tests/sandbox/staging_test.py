@@ -87,7 +87,6 @@ def test_the_fingerprint_covers_what_a_mark_depends_on(path: str, monkeypatch: p
     [
         ("lib/python3.11/site-packages/ppo_by_hand", "."),
         (".venv/src/ppo-by-hand/solutions", lesson_names()[0]),
-        ("envs/other/lib/python3.12/site-packages/ppo_by_hand", "."),
         ("src/ppo/notebooks", "."),
     ],
 )
@@ -97,13 +96,9 @@ def test_an_installed_course_is_not_seen(
     place = tmp_path / where
     (place / inside).mkdir(parents=True)
     (place / "gae.py").write_text("the solution", "utf-8")
-    for folder in (
-        *list(tmp_path.parents)[:3],
-        tmp_path,
-        *(one for one in place.parents if tmp_path in one.parents),
-        place,
-    ):
-        folder.chmod(0o755)
+    for folder in (place, *place.parents):
+        if "pytest-of-" in str(folder):  # Those that pytest has made for its own user.
+            folder.chmod(0o755)
     (tmp_path / "src/ppo").mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(box, "ROOT", tmp_path / "src/ppo")  # Where the course itself may lie.
     folders = box.interpreter_folders()
