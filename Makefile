@@ -87,7 +87,7 @@ demo: $(READY) ## Train SFT, a reward model and PPO on this machine [PRESET=tiny
 # Three processes for two cores: some tests wait, for a browser or for the end of somebody's time.
 # They and all that they start compile the course once, also where the environment asks for no bytecode.
 PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS) --subject=solutions \
-  -rs -n 3 -p testcases.course.by_file --no-loadscope-reorder
+  -rs -n 3 --dist loadfile --no-loadscope-reorder
 QUICK = not slow or smoke
 # Style, spelling, imports that run one way, and stubs that agree with the solutions.
 QUICK_CHECKS = $(BIN)/ruff check --quiet . && $(BIN)/codespell && \
