@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -17,7 +18,7 @@ TUTORIAL = ROOT / "tutorial"
 CORE = "ppo_by_hand.core"
 """What the lessons are given."""
 TESTCASES = ROOT / "testcases"
-HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
 DEFAULT = "The exercises"
 REGION, END = "# region solution", "# endregion"
 CAPSTONE = "lesson12"
@@ -178,27 +179,17 @@ def _functions(node: ast.AST, prefix: str):
 # The texts
 
 
-def _lines(lesson: str) -> list[str]:
-    """The lines of a lesson's README; none while it is not written."""
+def _text(lesson: str) -> str:
+    """A lesson's README; empty while it is not written."""
     path = TUTORIAL / lesson / "README.md"
-    return path.read_text("utf-8").splitlines() if path.is_file() else []
+    return path.read_text("utf-8") if path.is_file() else ""
 
 
 @cache
-def _outline(lesson: str) -> tuple[tuple[str, int, int], ...]:
-    """Each heading without the marks of Markdown, its line, from 0, and its level."""
-    found, fenced = [], False
-    for number, line in enumerate(_lines(lesson)):
-        if line.lstrip().startswith("```"):
-            fenced = not fenced
-        elif not fenced and (match := HEADING.match(line)):
-            found.append((match[2].replace("`", "").replace("*", ""), number, len(match[1])))
-    return tuple(found)
-
-
 def headings(lesson: str) -> tuple[str, ...]:
     """The headings of a lesson's README, without the marks of Markdown; none while it is not written."""
-    return tuple(text for text, _, _ in _outline(lesson))
+    text = re.sub(r"^ *```.*?^ *```", "", _text(lesson), flags=re.DOTALL | re.MULTILINE)
+    return tuple(re.sub("[`*]", "", found) for found in HEADING.findall(text))
 
 
 def section_for(lesson: str, exercise: str, report: str = "") -> str:
@@ -212,15 +203,11 @@ def section_for(lesson: str, exercise: str, report: str = "") -> str:
     return DEFAULT
 
 
-def section_of(lesson: str, exercise: str) -> str:
-    """The section that explains an exercise, and where it is."""
+def task_of(lesson: str, exercise: str) -> str:
+    """The first paragraph of the section that explains an exercise; empty where there is none."""
+    blocks = _text(lesson).split("\n\n")
     heading = section_for(lesson, exercise)
-    starts = [number for text, number, _ in _outline(lesson) if text == heading]
-    if not starts:
-        return f"Read {TUTORIAL / lesson / 'README.md'}"
-    ends = [number for _, number, level in _outline(lesson) if number > starts[0] and level < 4]
-    lines = _lines(lesson)[starts[0] : ends[0] if ends else None]
-    return "\n".join([*lines, f"(tutorial/{lesson}/README.md, line {starts[0] + 1})"])
+    return next((below for one, below in pairwise(blocks) if HEADING.sub(r"\1", one).replace("`", "") == heading), "")
 
 
 @cache

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..catalog.handles import Scenario, asking, exercise_of, target_of
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.lessons import section_of
+from ..catalog.lessons import task_of
 from ..diagnosis.sentences import advice_of, lines_of, remedies_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of
@@ -513,7 +513,7 @@ class Asked:
         listed, remedies = diagnosis.listed, (*remedies_of(diagnosis),)
         tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
-            lines, called = section_of(asked.lesson, asked.exercise).split("\n\n")[1:2], []
+            lines, called = [task_of(asked.lesson, asked.exercise)], []
         said = report(head, lines, tail, called)
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.call, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
