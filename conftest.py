@@ -1,12 +1,13 @@
 """pytest for students: who is tested, what they read, and how far they have come."""
 
+import faulthandler
 import gc
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from testcases.harness.catalog.lessons import ROOT, TESTCASES, TUTORIAL, lesson_names  # noqa: E402
 from testcases.harness.catalog.lessons import lesson as read_lesson  # noqa: E402
-from testcases.harness.catalog.points import CONTRACT, KINDS, is_basic, lesson_of, split_node, suites  # noqa: E402
+from testcases.harness.catalog.points import CONTRACT, KINDS, Entry, is_basic, lesson_of, split_node, suites  # noqa: E402
 from testcases.harness.execution import executor  # noqa: E402
-from testcases.harness.oracle.reference import load  # noqa: E402
+from testcases.harness.oracle.reference import EXAMPLE_SEED, drawn  # noqa: E402
 from testcases.harness.report.failures import Kept, NotStarted, Waiting, shortened  # noqa: E402
-from testcases.harness.student import last_words, own_tests, summary  # noqa: E402
-from testcases.harness.student.summary import OPEN, Verdicts, told  # noqa: E402
+from testcases.harness.student import last_words, own_tests, record, summary  # noqa: E402
+from testcases.harness.student.verdicts import OPEN, Verdicts, told  # noqa: E402
 from testcases.harness.suite import anti_gaming  # noqa: E402
 from testcases.harness.suite.asserts import failure_of  # noqa: E402
-from testcases.harness.suite.runner import entries, entry_of, keep_what_is_loaded  # noqa: E402
+from testcases.harness.suite.runner import entry_of, keep_what_is_loaded, load  # noqa: E402
 from testcases.harness.suite.session import Engine  # noqa: E402
 
 LEAVE = os._exit
@@ -100,18 +101,15 @@ class _Plugin:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.subject: str = config.getoption("--subject")
-        self.verdicts = Verdicts()
-        self.is_open = False
-        """Whether something that was asked for has neither passed nor failed."""
+        self.collected: list[pytest.Item] = []
+        self.entries: dict[pytest.Item, Entry] = {}
+        self.versions = record.versions()
         self.note: Any = None
         with suppress(OSError):
-            self.note = last_words.Note(_folder(self.subject).resolve()) if self.subject != "solutions" else None
-        # A process of pytest-xdist shows nothing itself.
-        is_tutorial = self.subject == "tutorial" and not hasattr(config, "workerinput")
-        self.run = summary.Run(self.subject, is_tutorial, _is_whole(config), self._not_earned)
+            self.note = last_words.note(_folder(self.subject)) if self.subject != "solutions" else None
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        self.verdicts.number(item.nodeid)
+        self.collected.append(item)  # in the order of the suites, before a plugin shuffles the tests
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -132,9 +130,14 @@ class _Plugin:
                 own = [name for name in (*suites(lesson), "scenarios") if (TESTCASES / lesson / f"{name}.py").is_file()]
                 for module in (f"solutions.{lesson}", *(f"testcases.{lesson}.{name}" for name in own)):
                     load(module)
-                entries(lesson)
         except LookupError as error:
             raise pytest.UsageError(str(error)) from None
+        chosen = {*session.items}
+        found = ((item, entry_of(item.nodeid)) for item in self.collected if item in chosen)
+        self.entries = {item: entry for item, entry in found if entry}
+        self.verdicts = Verdicts(self.entries)
+        for lesson in {entry.lesson for entry in self.entries.values()}:
+            drawn(lesson, EXAMPLE_SEED)
         keep_what_is_loaded()
 
     @cached_property
@@ -154,37 +157,39 @@ class _Plugin:
         )
         print(f"\n{said}", file=sys.__stderr__, flush=True)
         if self.note:
-            self.note.take_back()
+            last_words.take_back(self.note)
         LEAVE(1)
 
-    def _not_earned(self, lesson: str, exercise: str, passed: Sequence[str]) -> Mapping[str, str]:
-        return anti_gaming.not_earned_again(self.engine, lesson, exercise, passed)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Any:
+        with last_words.staying():
+            return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        if (entry := entry_of(item.nodeid)) is None:
+        """A test of a lesson asks the code under test, and what it raises becomes a verdict."""
+        if (entry := self.entries.get(item)) is None:
             return (yield)
         if self.note:
-            self.note.at(entry)
+            print(entry.lesson, entry.exercise, sep=" · ", file=self.note, flush=True)
         self.engine.begin_test(entry.is_basic)
         with self.engine.active():
             try:
-                with last_words.staying():
-                    self.engine.require_started(entry.lesson, entry.exercise)
-                    result = yield
+                self.engine.require_started(entry.lesson, entry.exercise)
+                result = yield
                 self.engine.end_test()
                 return result
             except (Exception, pytest.fail.Exception) as error:
                 found = failure_of(error)
                 if not isinstance(found, (AssertionError, Kept, NotStarted, Waiting)):
                     raise
-                verdict = self.verdicts.of(item, entry, found)
+                verdict = self.verdicts.of(item, found)
         raise verdict from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
         report = yield
-        if lesson_of(item.nodeid):
+        if item in self.entries:
             report.sections = [(title, shortened(text)) for title, text in report.sections]
         return report
 
@@ -192,49 +197,36 @@ class _Plugin:
         status = told(report).get("status") if report.when == "call" else None
         return (status, status[0], (status.upper(), {OPEN[status]: True})) if status in OPEN else None
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self._note_skipped(report)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._note_skipped(report)
-        self.run.note(report)
-
-    def _note_skipped(self, report: Any) -> None:
-        """A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own."""
-        is_students = lesson_of(report.nodeid) or own_tests.is_own_tests(Path(report.nodeid.partition("::")[0]))
-        self.is_open = self.is_open or bool(report.skipped and is_students)
-
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         terminal = self.config.pluginmanager.getplugin("terminalreporter")
         for sentence in last_words.left_behind() if self.note and terminal else ():
             terminal.write_line(sentence)
+        if self.note:
+            faulthandler.enable(self.note)  # in place of the terminal, to which pytest has Python write a crash
 
     def pytest_unconfigure(self) -> None:
         if self.note:
-            self.note.take_back()
+            last_words.take_back(self.note)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """The exit status is 0 only if all that was asked for has passed: whoever runs pytest reads no more of it."""
-        if self.is_open and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        if terminal and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            # A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own.
+            skipped = [one.nodeid for one in summary.reports_of(terminal) if one.skipped]
+            files = [Path(nodeid.partition("::")[0]) for nodeid in skipped]
+            if any(map(lesson_of, skipped)) or any(map(own_tests.is_own_tests, files)):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
-        """One or two failures of each exercise in full, the others counted; then the bars."""
-        failed = terminalreporter.stats.get("failed", [])
-        shown, lines = self.run.shown(failed, self.config.getoption("--full"))
-        if failed:
-            terminalreporter.stats["failed"] = shown
-        try:
+        not_earned = partial(anti_gaming.not_earned_again, self.engine)
+        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.versions)
+        with run.first_failures(self.config.getoption("--full")):
             result = yield
-        finally:
-            if failed:
-                terminalreporter.stats["failed"] = failed
-        for line in lines:
-            terminalreporter.write_line(line)
-        self.run.write_ending(terminalreporter)
+        run.write_ending()
         return result
 
 

@@ -21,7 +21,7 @@ import pytest
 from testcases.harness.catalog.handles import Exercise, exercise_of
 from testcases.harness.catalog.lessons import TESTCASES, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import CONTRACT, Entry, names_in_tests
+from testcases.harness.catalog.points import CONTRACT, Entry, is_basic, names_in_tests
 from testcases.harness.execution.messages import Call, in_float32, tensors_in
 from testcases.harness.suite import runner
 from testcases.harness.suite.asserts import example, put
@@ -78,7 +78,8 @@ def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, C
         exercise = exercise_of(target).name
         name = f"test_{names_in_tests(exercise)[-1]}{test.__name__.removeprefix('test')}"
         worth = points.get(exercise, 2) if test is test_agrees_with_the_reference else 1
-        entry = Entry(lesson, exercise, f"{CONTRACT}.py::{name}", worth)
+        node = f"{CONTRACT}.py::{name}"
+        entry = Entry(lesson, exercise, node, worth, is_basic(node))
         if name in written:
             continue
         if test is not test_refuses_bad_arguments:

@@ -89,14 +89,6 @@ def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
     assert "cut off from its inputs" in str(found[0])
 
 
-def test_a_file_with_a_syntax_error(tmp_path: Path):
-    found = failures(edited(tmp_path, lambda text: text + "\ndef broken(:\n"))
-    assert len(found) == 5
-    first = found["td_errors"][0]
-    assert first.kind == "gae.py does not load"
-    assert all(text in str(first) for text in ("tutorial/lesson04_gae/gae.py:", "def broken(:", "SyntaxError"))
-
-
 @pytest.mark.slow
 def test_a_file_of_bytes(tmp_path: Path):
     folder = solved_folder(tmp_path)
@@ -106,10 +98,9 @@ def test_a_file_of_bytes(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first_line", ["import sys; sys.exit(3)", "import no_such_package"])
-def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path, first_line: str):
-    first = failures(edited(tmp_path, lambda text: f"{text}\n{first_line}\n"))["compute_gae"][0]
-    assert first.kind == "gae.py does not load" and first_line in str(first)
+def test_a_file_that_raises_when_it_is_loaded(tmp_path: Path):
+    first = failures(edited(tmp_path, lambda text: f"{text}\nimport no_such_package\n"))["compute_gae"][0]
+    assert first.kind == "gae.py does not load" and "import no_such_package" in str(first)
 
 
 @pytest.mark.slow

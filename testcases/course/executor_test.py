@@ -152,16 +152,10 @@ def test_imports_of_every_kind_find_the_same_lessons(course: Path, file: Path):
 
 
 STRANGE = {
-    "syntax-error": ("def broken(:", "gae.py does not load", "SyntaxError"),
+    "syntax-error": ("def broken(:", "gae.py does not load", "    def broken(:\nSyntaxError"),
     "exit-at-import": ("import sys; sys.exit(0)", "gae.py does not load", "SystemExit"),
     "another-lessons-file": ("", "missing", "defines no td_errors"),
-    "endless-loop": (
-        "    while True: pass",
-        "took too long",
-        "stopped after 5 seconds at tutorial/lesson04_gae/gae.py:",
-    ),
     "os-exit": ("    import os; os._exit(0)", "raised SystemExit", "os._exit(0) would end the whole process"),
-    "closes-stdout": ("    import sys; sys.stdout.close(); sys.stdout = None", "returned None", "expected"),
 }
 """What is added to the file, or, where it is indented, stands in the body of td_errors."""
 

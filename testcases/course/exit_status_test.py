@@ -146,9 +146,15 @@ def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: P
     write(course, "wrong-on-a-stub")
     (status, first), (_, another) = own_runs(course, (SUITE, *MINE), (SUITE, *POSITION_IDS))
     assert status == 1 and "expected [[-0.693147, -0.510826]]" in first and "waiting" not in first
-    assert "Likely cause: the logits aren't shifted" in first and "response_log_probs (failed earlier)" in another
+    assert "Likely cause: the logits aren't shifted" in first and "response_log_probs (failed)" in another
     told = r"Not counted yet: \d of these passes, because a stub would pass too\. That changes once all tests of resp"
     assert re.search(told, first), first
+    with (course / FILE).open("a", encoding="utf-8") as file:
+        file.write("\n")
+    out = run(course, "testcases.harness.student.progress")[1]
+    assert (
+        "response_log_probs (changed since)" in out and "You've changed its file since, so run its tests again." in out
+    )
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -15,17 +16,16 @@ import solutions.lesson04_gae.gae as reference_gae
 from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases import welcome
 from testcases.course import complete
-from testcases.course.students import replace_body, solved_folder
+from testcases.course.students import FILE, LESSON, replace_body, solved_folder
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.catalog.lessons import ROOT, TUTORIAL, course_lessons, electives, lesson_names, on_the_path
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
-from testcases.harness.execution.watching import a_tests_own_calls
 from testcases.harness.report.compare import first_difference, nan_in
 from testcases.harness.report.failures import CheckFailed, Kept
-from testcases.harness.student import hint, progress, reset, solution
-from testcases.harness.student.progress import Result
+from testcases.harness.student import hint, progress, record, reset, solution
+from testcases.harness.student.record import Result
 from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients
 from testcases.harness.suite.runner import Case, by_node, cases, entries
 from testcases.harness.suite.session import Engine
@@ -162,7 +162,7 @@ def test_plain_data_holds_no_live_object():
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty `.progress/`."""
-    for module in (progress, hint, reset, solution):
+    for module in (record, hint, reset):
         for name, value in (
             ("FOLDER", tmp_path),
             ("STATE", tmp_path / "tests.json"),
@@ -188,26 +188,31 @@ def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path)
     assert "last run" not in hint.next_hint(read_lesson("4"), "compute_gae")
 
 
-def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, progress.Test]:
+def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, record.Test]:
     """All tests of a lesson, at the status of their exercise, or at another one."""
-    return {e.node: progress.Test(e, {"": Result(statuses.get(e.exercise, others))}) for e in entries(lesson)}
+    return {e.node: record.Test(e, {"": Result(statuses.get(e.exercise, others))}) for e in entries(lesson)}
 
 
-def keep(results: progress.Results, whole: bool = True) -> dict[str, progress.Test]:
-    """Put a run's results into what is kept, which it returns."""
+def keep(results: record.Results, whole: bool = True) -> dict[str, record.Test]:
+    """Put a run's results, of the files as they are, into what is kept, which it returns."""
+    now, known = record.versions(), {node: by_node(node.partition("/")[0])[node] for node in results}
+    results = {
+        node: {case: replace(one, code=now[known[node].path]) for case, one in cases.items()}
+        for node, cases in results.items()
+    }
     collected = [entry for lesson in {node.partition("/")[0] for node in results} for entry in entries(lesson)]
-    progress.keep(progress.merged(progress.so_far(), collected, results, whole))
-    return progress.so_far()
+    record.keep(record.merged(record.so_far(), collected, results, whole))
+    return record.so_far()
 
 
 def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
     after = keep({node: {"a": Result("passed"), "b": Result("failed")}})
-    assert progress.exercise_status("lesson04_gae", "td_errors", after) == "failed"
+    assert record.exercise_status("lesson04_gae", "td_errors", after) == "failed"
     after = keep({node: {"b": Result("passed")}}, whole=False)
-    assert after[node].cases == {"a": Result("passed"), "b": Result("passed")}
+    assert {case: one.status for case, one in after[node].cases.items()} == {"a": "passed", "b": "passed"}
     assert "  3/" in progress.bar("lesson04_gae", after)
-    assert keep({node: {"b": Result("passed")}}, whole=True)[node].cases == {"b": Result("passed")}
+    assert [*keep({node: {"b": Result("passed")}}, whole=True)[node].cases] == ["b"]
 
 
 @pytest.mark.parametrize("rest", ["passed", "failed"])
@@ -215,7 +220,7 @@ def test_what_was_not_earned_is_once_nothing_fails(rest: str):
     first, second, *others = known("lesson04_gae", {}, "passed").values()
     own = [first.marked("not earned"), second.marked(rest), *others]
     assert first.earned > 0 and own[0].earned == 0
-    assert progress.all_is_earned(own) == (rest == "passed")
+    assert record.all_is_earned(own) == (rest == "passed")
 
 
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
@@ -238,8 +243,20 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     assert progress.next_step([lesson], known(lesson, failed, "passed")).startswith("Next: compute_gae, ")
     after = known(lesson, {"compute_response_gae": "failed"}, "passed")
     assert progress.next_step([lesson], after).startswith("Next: compute_response_gae, ")
-    after = {node: progress.earlier(test) for node, test in after.items()}
+    after = {node: test.marked("changed since") for node, test in after.items()}
     assert progress.next_step([lesson], after).endswith("run its tests again.")
+
+
+def test_a_result_is_of_the_file_as_it_was(state: Path, monkeypatch: pytest.MonkeyPatch):
+    node, *_ = by_node("lesson04_gae")
+    monkeypatch.setattr(record, "TUTORIAL", state)
+    (state / LESSON).mkdir()
+    (state / LESSON / FILE).write_text("one", "utf-8")
+    for status, later in {"passed": "changed since", "failed": "changed since", "waiting": "waiting"}.items():
+        assert keep({node: {"": Result(status)}})[node].status == status
+        (state / LESSON / FILE).write_text(f"after {status}", "utf-8")
+        assert record.so_far()[node].status == later
+        assert "  0/" in progress.bar(LESSON, record.so_far())
 
 
 def test_next_follows_the_text_and_what_failed_comes_first():
@@ -318,7 +335,7 @@ def test_reset_keeps_a_copy(state: Path, tmp_path: Path):
     (node, *_) = by_node("lesson04_gae")
     keep({node: {"": Result("passed")}})
     kept = reset.reset(read_lesson("4"), folder)
-    assert progress.so_far() == {}
+    assert record.so_far() == {}
     assert kept is not None and "next_values" in (kept / "gae.py").read_text("utf-8")
     assert 'raise NotImplementedError("lesson04: compute_gae")' in (folder / "lesson04_gae" / "gae.py").read_text(
         "utf-8"
@@ -379,8 +396,10 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
     ["io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')", "codecs.getwriter('utf-8')(sys.stdout.detach())"],
 )
 def test_a_file_may_do_with_stdout_what_it_likes(tmp_path: Path, capsys: pytest.CaptureFixture[str], wrapped: str):
-    """As people make Windows print UTF-8: what they print is kept, and the next call prints as before."""
-    body = f"""import codecs, io, sys
+    """As people make Windows print UTF-8 where their file begins; what their functions print is shown as before."""
+    replace_body(folder := solved_folder(tmp_path), "print('b')\nreturn rewards")
+    path = folder / LESSON / FILE
+    top = f"""import codecs, io, sys
 sys.stdout.reconfigure(encoding="utf-8", errors="strict")
 assert not sys.stdout.isatty() and sys.stdout.encoding == "utf-8" and sys.stderr.buffer.writable()
 sys.stdout.buffer.write("ä".encode())
@@ -389,11 +408,9 @@ print("b")
 sys.stdout.flush()
 sys.stderr = {wrapped.replace("stdout", "stderr")}
 sys.stderr.write("c")
-sys.stderr.flush()
-return rewards"""
-    replace_body(folder := solved_folder(tmp_path), body)
-    student = executor.student(folder)
-    for _ in range(2):
-        with a_tests_own_calls():
-            outcome = student.run(example(td_errors, **EPISODE))
-        assert outcome.error is None and capsys.readouterr() == ("äb\n", "c"), outcome
+"""
+    path.write_text(path.read_text("utf-8").replace("import torch\n", f"{top}\nimport torch\n", 1), "utf-8")
+    with Engine(executor.student(folder)).active() as engine:
+        for _ in range(2):
+            outcome = engine.ask(example(td_errors, **EPISODE))
+            assert outcome.error is None and capsys.readouterr() == ("b\n", ""), outcome

@@ -1,5 +1,6 @@
 """Reads the few files of a submission that are graded, by their bytes, trusting nothing about them."""
 
+import codecs
 import contextlib
 import difflib
 import hashlib
@@ -14,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.execution.modules import strange_encoding
+from testcases.harness.execution.modules import encoding_of
 
 from ..sandbox.guest.worker import die_with_parent
 from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND, UNLOOKED
@@ -34,6 +35,10 @@ MAX_BYTES = 20_000_000
 """Of all files together."""
 READ_SECONDS = 30
 READ_BYTES = 2**30
+ORDINARY = re.compile(
+    r"utf-8(-sig)?|ascii|iso8859-\d+|cp125\d|cp932|shift_jis|euc_jp|gbk|gb2312|gb18030|big5|cp949|euc_kr|koi8-[ru]"
+)
+"""Encodings that people's editors write. In others code can read like a comment, such as `+AAo-` in UTF-7."""
 GIVEN = {"__init__.py", "__main__.py", "shapes.py", "conftest.py"}
 """Nobody misnames a lesson's file to one of these."""
 
@@ -258,6 +263,16 @@ def _doubt_copies(submission: Submission, tree: Tree, path: str, graded: str, ot
                 submission.doubt(NEAR, f"{graded} is as it was handed out; there is {name}: was it meant?")
             else:
                 submission.doubt(SECOND, f"graded {graded}; {name} has almost its name, and another text")
+
+
+def strange_encoding(data: bytes) -> str:
+    """The encoding that a file asks for, if that is one in which nobody writes Python; else empty."""
+    encoding = encoding_of(data)
+    try:
+        name = codecs.lookup(encoding).name
+    except Exception:
+        return encoding
+    return "" if ORDINARY.fullmatch(name) else encoding
 
 
 def _look(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:

@@ -21,6 +21,8 @@ class Entry:
     test: str
     """Such as "basic_test.py::test_values"."""
     points: int
+    is_basic: bool
+    """Whether it asks for the formula alone."""
 
     @property
     def function(self) -> str:
@@ -28,9 +30,14 @@ class Entry:
         return self.test.partition("::")[2]
 
     @property
-    def is_basic(self) -> bool:
-        """Whether it asks for the formula alone."""
-        return is_basic(self.test)
+    def file(self) -> str:
+        """The student's file that it is about, such as "gae.py"."""
+        return read_lesson(self.lesson).file_of(self.exercise)
+
+    @property
+    def path(self) -> str:
+        """Such as "lesson04_gae/gae.py"."""
+        return f"{self.lesson}/{self.file}"
 
     @property
     def node(self) -> str:

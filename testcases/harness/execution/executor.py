@@ -270,8 +270,9 @@ class _Attempt:
 
 def scenario_of(call: Call) -> Callable[..., Any]:
     """The function that a call with a scenario calls."""
-    module, name = call.place
-    return getattr(importlib.import_module(module), name)
+    module, _, name = (call.scenario or "").rpartition(".")
+    home = f"testcases.harness.doubles.{module}" if module else f"testcases.{call.lesson}.scenarios"
+    return getattr(importlib.import_module(home), name)
 
 
 def behind_of(call: Call) -> Any:
@@ -337,15 +338,6 @@ def _frames(stack: traceback.StackSummary, modules: ModuleSet) -> list[Frame]:
             text = "".join(modules.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
             frames.append(Frame(f"{modules.folder.name}/{name}", number, frame.name, text))
     return frames
-
-
-def stub_of(outcome: Outcome, lesson: str) -> str:
-    """The exercise of a lesson that is still a stub, and whose error this is; empty where it is not that."""
-    error = outcome.error
-    if error is None or error.type_name != "NotImplementedError":
-        return ""
-    short, _, name = error.message.partition(": ")
-    return name if short == read_lesson(lesson).short and name in read_lesson(lesson).exercises else ""
 
 
 def _message_of(error: BaseException) -> str:

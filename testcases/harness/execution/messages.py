@@ -54,14 +54,6 @@ class Call:
     the lesson's scenarios_behind.py answers."""
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Where the scenario is, or else the exercise's name: a module, and a name in it."""
-        module, _, name = (self.scenario or self.exercise).rpartition(".")
-        if not self.scenario:
-            return f"tutorial.{self.lesson}", self.exercise
-        return (f"testcases.harness.doubles.{module}" if module else f"testcases.{self.lesson}.scenarios"), name
-
-    @property
     def shown(self) -> dict[str, Any]:
         """The arguments that are handed over."""
         return {name: value for name, value in self.arguments.items() if name not in self.behind}

@@ -7,7 +7,6 @@ A lesson's `__init__.py` is not run: its public names are looked up in the files
 so that a broken file costs only the exercises in it.
 """
 
-import ast
 import codecs
 import difflib
 import functools
@@ -31,10 +30,6 @@ from ..catalog.lessons import CORE, SOLUTIONS, lesson_names
 from ..catalog.lessons import lesson as read_lesson
 
 TOP = "tutorial"
-ORDINARY = re.compile(
-    r"utf-8(-sig)?|ascii|iso8859-\d+|cp125\d|cp932|shift_jis|euc_jp|gbk|gb2312|gb18030|big5|cp949|euc_kr|koi8-[ru]"
-)
-"""Encodings that people's editors write. In others code can read like a comment, such as `+AAo-` in UTF-7."""
 
 
 class Missing(AttributeError):
@@ -55,7 +50,6 @@ class ModuleSet:
         if texts:
             self._copied(texts)
         self._failures: dict[str, tuple[BaseException, TracebackType | None]] = {}
-        self._is_loading = False
         self._top = _package(TOP, SOLUTIONS, folder)  # such as `tutorial.demo`, and a helper beside the lessons
         self.modules: dict[str, ModuleType] = {TOP: self._top}
         """Name -> module of this set: what is loaded so far."""
@@ -64,7 +58,8 @@ class ModuleSet:
             package.__getattr__ = functools.partial(self.public_name, name)  # type: ignore[method-assign]
             setattr(self._top, name, package)
         paths = [f"{name}/{path.name}" for name in self.own for path in (self.folder / name).glob("*.py")]
-        self._borrow(frozenset().union(*(_imported_in(self.text(path)) for path in paths)))
+        code = "".join(map(self.text, paths))
+        self._borrow({name for name in lesson_names() if name in code})  # it may import these
 
     def _copied(self, texts: Mapping[str, str]) -> None:
         home = tempfile.mkdtemp(prefix="ppo-by-hand-")
@@ -161,16 +156,11 @@ class ModuleSet:
         if name in self._failures:
             error, where = self._failures[name]
             raise error.with_traceback(where)
-        if not self._is_loading and name in sys.modules:
-            return sys.modules[name]  # it is whole: nothing is being loaded, and what failed is not there
-        before, self._is_loading = self._is_loading, True
         try:
             return importlib.import_module(name)
         except BaseException as error:
             self._failures[name] = error, error.__traceback__
             raise
-        finally:
-            self._is_loading = before
 
     def _borrow(self, names: Collection[str]) -> None:
         """Give the solutions' modules of these lessons their second names; for `demo` and `contest`, which are loaded
@@ -206,18 +196,6 @@ def _taken_out() -> dict[str, ModuleType]:
     return {name: sys.modules.pop(name) for name in reversed(found)}
 
 
-@functools.lru_cache(maxsize=256)
-def _imported_in(text: str) -> frozenset[str]:
-    """The lessons that a file of a lesson names in an import, such as "lesson05_ppo_loss"."""
-    try:
-        nodes = [*ast.walk(ast.parse(text))]
-    except Exception:
-        return frozenset()  # It does not load either.
-    names = [alias.name for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    return frozenset(part for name in names for part in name.split("."))
-
-
 def _close_match(name: str, names: Collection[str]) -> str:
     close = difflib.get_close_matches(name, [other for other in names if not other.startswith("__")], n=1)
     return f"; there is {close[0]}: was it renamed?" if close else ""
@@ -226,22 +204,12 @@ def _close_match(name: str, names: Collection[str]) -> str:
 def text_of(data: bytes) -> str:
     """The text; what is no text in the file's own encoding is `\\ufffd`."""
     try:
-        return data.decode(_encoding_of(data), "replace")
+        return data.decode(encoding_of(data), "replace")
     except Exception:  # A codec may refuse in any way; Python does not load such a file either.
         return data.decode("utf-8", "replace")
 
 
-def strange_encoding(data: bytes) -> str:
-    """The encoding that a file asks for, if that is one in which nobody writes Python; else empty."""
-    encoding = _encoding_of(data)
-    try:
-        name = codecs.lookup(encoding).name
-    except Exception:
-        return encoding
-    return "" if ORDINARY.fullmatch(name) else encoding
-
-
-def _encoding_of(data: bytes) -> str:
+def encoding_of(data: bytes) -> str:
     """From the mark at its beginning, or from a comment in its first two lines."""
     if data.startswith(codecs.BOM_UTF8):
         return "utf-8-sig"

@@ -13,9 +13,9 @@ import random
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
@@ -36,50 +36,33 @@ def is_tests_own() -> bool:
     return _is_tests_own.get()
 
 
-class _Printed(io.RawIOBase):
-    """What a call prints goes to `shown`, or to nobody; whatever the call closes, that stays open."""
-
-    def __init__(self, shown: TextIO | None) -> None:
-        self.shown = shown
+class _Nobody(io.RawIOBase):
+    """Who hears what is printed here."""
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        if self.shown is not None:
-            self.shown.write(bytes(data).decode("utf-8", "replace"))
         return len(data)
-
-    def fileno(self) -> int:
-        """Of the process's own stdout."""
-        if sys.__stdout__ is None:
-            raise io.UnsupportedOperation("fileno")
-        return sys.__stdout__.fileno()
-
-    def close(self) -> None:
-        """Not when a wrapper around it goes: the rest of the call prints here as well."""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """A call runs in this block, of which nobody hears, if it is not a test's own."""
-    is_own = is_tests_own()
-    # Two streams, because a file may detach or close one of them.
-    into = (_Printed(stream if is_own else None) for stream in (sys.stdout, sys.stderr))
-    out, err = (io.TextIOWrapper(one, "utf-8", "replace", write_through=True) for one in into)  # type: ignore[type-var]
-    with redirect_stdout(out), redirect_stderr(err), nullcontext() if is_own else _unstopped():
-        yield
-
-
-@contextmanager
-def _unstopped() -> Iterator[None]:
-    """In this block no `breakpoint()` stops, and none that is set by file and line."""
+    """A call runs in this block. If it is not a test's own, nobody hears of it: no `breakpoint()` stops, and none that
+    is set by file and line."""
+    if is_tests_own():
+        with redirect_stdout(sys.stdout), redirect_stderr(sys.stderr):  # the call may put others in their place
+            yield
+        return
     editor, trace, hooks = _editor(), sys.gettrace(), (sys.breakpointhook, pdb.set_trace)
     # Each call does this: mock.patch takes ten times as long.
     sys.breakpointhook = pdb.set_trace = lambda *args, **options: None
     editor.trace_this_thread(False) if editor else sys.settrace(None)
+    # Two streams, because a file may detach or close one of them.
+    out, err = (io.TextIOWrapper(_Nobody(), "utf-8", "replace", write_through=True) for _ in range(2))  # type: ignore
     try:
-        yield
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
     finally:
         sys.breakpointhook, pdb.set_trace = hooks
         editor.trace_this_thread(True) if editor else sys.settrace(trace)

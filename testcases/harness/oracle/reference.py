@@ -5,13 +5,11 @@ import importlib
 import inspect
 import math
 import sys
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..catalog.lessons import ROOT, SOLUTIONS, exists
+from ..catalog.lessons import SOLUTIONS, exists
 from ..execution.executor import InProcess, solutions, solutions_changed
 from ..execution.messages import Call, Outcome
 from .mutations import NamedChange, changed_source
@@ -32,27 +30,6 @@ def kept(method: Any) -> Any:
         return known[key]
 
     return ask
-
-
-def load(module: str) -> None:
-    """Import a module of the course.
-
-    Raises:
-        LookupError: one of the course's own files is missing or damaged; it says which.
-    """
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
-        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-        files += [one for field in ("path", "filename") if isinstance(one := getattr(error, field, None), str)]
-        own = [Path(file).relative_to(ROOT) for file in files if Path(file).is_relative_to(ROOT)]
-        why, path = f"cannot be loaded ({type(error).__name__}: {error})", own[-1].as_posix() if own else ""
-        if missing:
-            why, path = "is missing", f"{missing.replace('.', '/')}.py"
-            if not (ROOT / path).parent.is_dir() or "." not in missing:
-                raise
-        raise LookupError(f"{path}, a file of the course, {why}. `git checkout {path}` brings it back") from error
 
 
 class Reference:

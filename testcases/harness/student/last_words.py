@@ -10,53 +10,47 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from ..catalog.lessons import ROOT
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import Entry
-from .progress import FOLDER
+from .record import FOLDER
 
 NAME = "running-{}"
 
 
-class Note:
-    """Where this process is; taken back when it ends as it should.
+def note(subject: Path) -> TextIO:
+    """The file of this process, in whose first line stands whose code it runs. Each test adds a line with its lesson
+    and exercise.
 
     Raises:
         OSError: the course's folder cannot be written to.
     """
+    FOLDER.mkdir(exist_ok=True)
+    file = (FOLDER / NAME.format(os.getpid())).open("w", encoding="utf-8")
+    print(subject.resolve(), file=file)
+    return file
 
-    def __init__(self, subject: Path) -> None:
-        FOLDER.mkdir(exist_ok=True)
-        self._subject, self._path = subject, FOLDER / NAME.format(os.getpid())
-        self._file = self._path.open("w+", encoding="utf-8")
 
-    def at(self, entry: Entry) -> None:
-        file = self._subject / entry.lesson / read_lesson(entry.lesson).file_of(entry.exercise)
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(f"{entry.lesson} · {entry.exercise}\n{file}\n")
-        self._file.flush()
-        faulthandler.enable(self._file)  # in place of the terminal, to which pytest has it write
-
-    def take_back(self) -> None:
-        faulthandler.disable()
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+def take_back(file: TextIO) -> None:
+    """The process ends as it should."""
+    faulthandler.disable()
+    file.close()
+    Path(file.name).unlink(missing_ok=True)
 
 
 def left_behind() -> Iterator[str]:
     """A sentence for each run that has ended without a word; each is said once."""
     for path in sorted(FOLDER.glob(NAME.format("*"))):
-        with suppress(OSError, ValueError):  # another process has it, or it ended before its first test
+        with suppress(OSError, ValueError, LookupError):  # another process has it, or it ended before its first test
             if _is_alive(int(path.name.removeprefix(NAME.format("")))):
                 continue
             text = path.read_text("utf-8", "replace")
             path.unlink()
-            said, name, *dump = text.splitlines()
-            file = Path(name)
-            lines = [found[1] for one in dump if (found := re.search(rf'File "{re.escape(name)}", line (\d+)', one))]
+            said = re.findall(r"^lesson\w+ · .*", text, re.MULTILINE)[-1]
+            lesson, _, exercise = said.partition(" · ")
+            file = Path(text.splitlines()[0], lesson, read_lesson(lesson).file_of(exercise))
+            lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', text)
             shown = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
             place = f"at {shown}:{lines[0]}" if lines else f"somewhere in {shown}"
             yield f"{said}: your last run ended here without a message, {place}. Did a library crash?"

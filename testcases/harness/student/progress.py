@@ -1,183 +1,23 @@
-"""How far a student has come: kept in `.progress/` at the root, shown after each run and by `make progress`.
-
-The tests of a lesson, with their points, are those that pytest has collected when one of them was run last: so nothing
-here has to import a suite, or torch.
+"""How far a student has come: shown after each run and by `make progress`.
 
 python -m testcases.harness.student.progress
 """
 
 import argparse
-import json
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
-from typing import Any
 
-from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog.lessons import (
-    CAPSTONE,
-    ROOT,
-    TUTORIAL,
-    course_lessons,
-    electives,
-    lesson_names,
-    on_the_path,
-    region_text,
-)
+from ..catalog.lessons import CAPSTONE, ROOT, TUTORIAL, course_lessons, electives, lesson_names, on_the_path
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import Entry, once_written
+from ..catalog.points import once_written
+from .record import CHANGED, DONE, FAILED, State, Test, exercise_status, so_far, tests_of
 
-FOLDER = ROOT / ".progress"
-STATE = FOLDER / "tests.json"
 BAR = 24
-
-WORST_FIRST = (
-    "failed",
-    "failed earlier",
-    "partly",
-    "waiting",
-    "not started",
-    "not run",
-    "not earned",
-    "kept",
-    "passed",
-)
-"""Of a case of a test. "kept": right with the solution's version of what it calls. "failed earlier": the last run left
-it out, so it may have been repaired since. "not earned": a stub would pass it, too."""
-FAILED = ("failed", "failed earlier", "partly")
-DONE = ("passed", "kept")
-AGAIN = "It failed in an earlier run, so run its tests again."
-
-
-@dataclass(frozen=True)
-class Result:
-    """Of one case of a test."""
-
-    status: str
-    share: float = 0.0
-    """Of its points, where it is earned partly."""
-    waits_for: str = ""
-    """The stub of its lesson for which it waits."""
-    remedies: tuple[str, ...] = ()
-    """What to do about the causes that a failure names: `make hint` says it."""
-
-
-@dataclass(frozen=True)
-class Test:
-    """One test function, and what is known of its cases."""
-
-    entry: Entry
-    cases: Mapping[str, Result] = field(default_factory=dict)
-    """Parameters -> result."""
-
-    @property
-    def status(self) -> str:
-        """The worst of its cases."""
-        return _worst(one.status for one in self.cases.values())
-
-    @property
-    def earned(self) -> int:
-        """Its points so far."""
-        if self.status == "partly":
-            return int(self.entry.points * min(one.share for one in self.cases.values() if one.share))
-        return self.entry.points if self.status in DONE else 0
-
-    def marked(self, status: str) -> "Test":
-        """With all its cases at one status."""
-        return replace(self, cases=dict.fromkeys(self.cases, Result(status)))
-
-
-State = Mapping[str, Test]
-"""Node -> test, of the lessons that have been run."""
-Results = Mapping[str, Mapping[str, Result]]
-"""Node -> parameters -> result, of one run."""
-
-
-def read(path: Path) -> dict[str, Any]:
-    """A state file; empty where there is none, or where it cannot be read."""
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write(path: Path, state: Mapping[str, Any]) -> None:
-    """Atomically, so that an interrupted run leaves the old state."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ignore = path.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", "utf-8")
-    write_text(path, json.dumps(state, indent=1))
-
-
-def so_far() -> dict[str, Test]:
-    """What is kept: of each test its last result."""
-    found = {}
-    for node, kept in read(STATE).items():
-        with suppress(AttributeError, KeyError, TypeError):  # where somebody has edited it
-            found[node] = Test(Entry(**kept["entry"]), {case: result_of(one) for case, one in kept["cases"].items()})
-    return found
-
-
-def keep(state: State) -> None:
-    """Write all that is known."""
-    write(STATE, {node: asdict(test) for node, test in state.items()})
-
-
-def forget(lesson: str) -> None:
-    """What is known of a lesson whose stubs are put back."""
-    keep({node: test for node, test in so_far().items() if test.entry.lesson != lesson})
-
-
-def result_of(told: Mapping[str, Any]) -> Result:
-    """A result from plain values, of which some may have become lists on their way."""
-    return Result(told["status"], told["share"], str(told["waits_for"]), tuple(told["remedies"]))
-
-
-def merged(state: State, collected: Iterable[Entry], results: Results, whole: bool) -> dict[str, Test]:
-    """What is known after a run. All tests of its lessons are `collected`; with `whole` the former parameters of those
-    that it ran are forgotten."""
-    collected = [*collected]
-    lessons = {entry.lesson for entry in collected}
-    after = {node: test for node, test in state.items() if test.entry.lesson not in lessons}
-    for entry in collected:
-        before = state[entry.node].cases if entry.node in state else {}
-        now = results.get(entry.node)
-        after[entry.node] = Test(entry, before if now is None else dict(now) if whole else {**before, **now})
-    return after
-
-
-def earlier(test: Test) -> Test:
-    """A test that the last run left out: what failed may have been repaired since."""
-    again = Result("failed earlier")
-    return replace(test, cases={case: again if one.status == "failed" else one for case, one in test.cases.items()})
-
-
-def all_is_earned(own: Iterable[Test]) -> bool:
-    """Whether none of these tests fails any longer; then those that were not earned have passed."""
-    return {test.status for test in own} <= {"passed", "kept", "not earned", "not run"}
-
-
-def tests_of(state: State, lesson: str, exercise: str = "") -> list[Test]:
-    """What is known of a lesson, or of one exercise of it."""
-    own = [test for test in state.values() if test.entry.lesson == lesson]
-    return [test for test in own if exercise in ("", test.entry.exercise)]
-
-
-def exercise_status(lesson: str, exercise: str, state: State) -> str:
-    """Status of an exercise: the worst of its tests."""
-    return _worst(test.status for test in tests_of(state, lesson, exercise))
-
-
-def _worst(found: Iterable[str]) -> str:
-    return min(found, key=WORST_FIRST.index, default="not run")
+AGAIN = "You've changed its file since, so run its tests again."
 
 
 def left(lesson: str, state: State) -> list[str]:
@@ -223,22 +63,13 @@ def next_step(lessons: Iterable[str], state: State) -> str:
         for name, status in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
             if status == "waiting" and (waited := _waits_for(lesson, name, state)):
                 return f"{_step(lesson, waited)} {name} waits for it."
-            name = _at_fault(lesson, name, state) if status == "failed" else name
-            then = AGAIN if status == "failed earlier" else f"Read tutorial/{lesson}/README.md first."
+            then = AGAIN if status == CHANGED else f"Read tutorial/{lesson}/README.md first."
             return f"{_step(lesson, name)} {then}"
     return ""
 
 
 def _step(lesson: str, exercise: str) -> str:
     return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
-
-
-def _at_fault(lesson: str, exercise: str, state: State) -> str:
-    """An exercise of the lesson that this failed one calls and that failed as well; itself if there is none."""
-    text = region_text(lesson, exercise)
-    called = [name for name in read_lesson(lesson).exercises if re.search(rf"\b{name.rpartition('.')[2]}\(", text)]
-    failed = [name for name in called if exercise_status(lesson, name, state) == "failed"]
-    return next((name for name in failed if name != exercise), exercise)
 
 
 def _waits_for(lesson: str, exercise: str, state: State) -> str:

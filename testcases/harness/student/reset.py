@@ -11,7 +11,8 @@ from pathlib import Path
 from ..catalog.lessons import ROOT, TUTORIAL, Lesson
 from ..catalog.lessons import lesson as read_lesson
 from ..oracle.stubs import stubs_of, write_files
-from .progress import FOLDER, forget, said_plainly
+from .progress import said_plainly
+from .record import FOLDER, forget
 
 
 def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:

@@ -9,7 +9,8 @@ import textwrap
 
 from ..catalog.lessons import TUTORIAL, Lesson, region_text
 from ..catalog.lessons import lesson as read_lesson
-from .progress import exercise_status, said_plainly, so_far
+from .progress import said_plainly
+from .record import exercise_status, so_far
 
 
 def own_code(lesson: Lesson, exercise: str) -> str:

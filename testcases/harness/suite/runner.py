@@ -4,15 +4,18 @@ import gc
 import importlib
 import inspect
 import itertools
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ..catalog.lessons import ROOT
 from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import Entry, exercise_of, lesson_of, split_node, suites
+from ..catalog.points import Entry, exercise_of, is_basic, lesson_of, split_node, suites
 from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
 
 
@@ -60,7 +63,8 @@ def cases(lesson: str) -> tuple[Case, ...]:
         module = importlib.import_module(f"testcases.{lesson}.{suite}")
         for name, function in vars(module).items():
             if name.startswith("test_") and inspect.isfunction(function) and function.__module__ == module.__name__:
-                entry = Entry(lesson, exercise_of(lesson, name), f"{suite}.py::{name}", _points_of(function))
+                node = f"{suite}.py::{name}"
+                entry = Entry(lesson, exercise_of(lesson, name), node, _points_of(function), is_basic(node))
                 collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
     made = importlib.import_module("testcases.contract_test").cases(lesson, {case.entry.function for case in collected})
     return (*collected, *(Case(*one) for one in made))
@@ -91,6 +95,27 @@ def entry_of(nodeid: str) -> Entry | None:
 def _points_of(function: Callable[..., None]) -> int:
     """What a test function is worth by its mark."""
     return next((mark.args[0] for mark in getattr(function, "pytestmark", []) if mark.name == "points"), 1)
+
+
+def load(module: str) -> None:
+    """Import a module of the course.
+
+    Raises:
+        LookupError: one of the course's own files is missing or damaged; it says which.
+    """
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        files += [one for field in ("path", "filename") if isinstance(one := getattr(error, field, None), str)]
+        own = [Path(file).relative_to(ROOT) for file in files if Path(file).is_relative_to(ROOT)]
+        why, path = f"cannot be loaded ({type(error).__name__}: {error})", own[-1].as_posix() if own else ""
+        if missing:
+            why, path = "is missing", f"{missing.replace('.', '/')}.py"
+            if not (ROOT / path).parent.is_dir() or "." not in missing:
+                raise
+        raise LookupError(f"{path}, a file of the course, {why}. `git checkout {path}` brings it back") from error
 
 
 def keep_what_is_loaded() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.points import once_written
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
-from ..execution.executor import Executor, InProcess, stub_of
+from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome, StudentError
 from ..execution.watching import a_tests_own_calls
 from ..oracle.reference import Reference, examples, kept, shared_reference
@@ -223,6 +223,15 @@ _active: ContextVar[Engine] = ContextVar("engine")
 def current() -> Engine:
     """The active engine; one of the reference where none is, such as while a suite is imported."""
     return _active.get(None) or _of_the_reference()
+
+
+def stub_of(outcome: Outcome, lesson: str) -> str:
+    """The exercise of a lesson that is still a stub, and whose error this is; empty where it is not that."""
+    error = outcome.error
+    if error is None or error.type_name != "NotImplementedError":
+        return ""
+    short, _, name = error.message.partition(": ")
+    return name if short == read_lesson(lesson).short and name in read_lesson(lesson).exercises else ""
 
 
 def is_timeout(outcome: Outcome) -> bool:

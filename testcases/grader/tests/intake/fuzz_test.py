@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from testcases.grader.intake.exports import find
-from testcases.grader.intake.submissions import read_submission
+from testcases.grader.intake.submissions import read_submission, strange_encoding
 from testcases.grader.marking import batch as batches
 from testcases.grader.marking.assignment import everything
 from testcases.grader.marking.batch import Batch, grade_folder
@@ -22,7 +22,7 @@ from testcases.grader.tests.reports.data import check_reports, kept, looked_at, 
 from testcases.grader.tests.running import TARGET, packed, put
 from testcases.grader.text import clean
 from testcases.harness.catalog.lessons import SOLUTIONS
-from testcases.harness.execution.modules import strange_encoding, text_of
+from testcases.harness.execution.modules import text_of
 
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
 DEEP = {
