@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import secrets
 import signal
@@ -303,8 +304,8 @@ class _Worker:
         self.handed = _Handed()
         self.process: int | None = None
         # Of a submission with a file that was too slow to load, each other file has one short try.
-        is_slow = any(error.kind == "timeout" for error in sandbox.never_load.values())
-        self.import_seconds = min(SHORT_TRY, self.limits.import_seconds) if is_slow else self.limits.import_seconds
+        self.is_short = any(error.kind == "timeout" for error in sandbox.never_load.values())
+        self.import_seconds = min(self.limits.import_seconds, SHORT_TRY if self.is_short else math.inf)
         self.loaded: set[str] = set()
         deadline = _Clock(None, self.limits.load_seconds).left
         try:
@@ -330,7 +331,7 @@ class _Worker:
         Raises:
             _Ended: as for a question.
         """
-        seconds = 0.0 if self.import_seconds < self.limits.import_seconds else self._seconds_of(call)
+        seconds = 0.0 if self.is_short else self._seconds_of(call)
         asked = {"load": [call.lesson, call.exercise, seconds]}
         seconds += self.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
