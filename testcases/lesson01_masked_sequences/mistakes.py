@@ -202,6 +202,8 @@ class ResponseMask(Wrong, of="response_mask"):
         "stops_before == 0 => (stops.flip(1).cumsum(dim=1).flip(1) > 0) | (stops.sum(dim=1, keepdim=True) == 0)"
     )
     """the mask runs up to the last stop token, but the response ends at the first"""
+    up_to_the_second_stop = edit(" - stops => ", "== 0 => <= 1")
+    """the mask runs up to the second stop token, but the response ends at the first"""
     one_token_after_the_stop = edit(
         "stops_before == 0 => torch.nn.functional.pad(stops_before[:, :-1] == 0, (1, 0), value=True)"
     )
