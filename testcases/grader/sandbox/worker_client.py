@@ -34,8 +34,6 @@ HURRY = 0.25
 """Of its seconds a call has this share, once an exercise of the submission was found that never ends."""
 MANY = 3
 """Once there are so many of these, one call without an end is enough."""
-TOGETHER = 4
-"""All calls of an exercise have so many times the seconds of one."""
 SHORT_TRY = 2.0
 """The seconds that a file may take to load, once another one of the submission was too slow."""
 
@@ -62,7 +60,7 @@ class InSandbox:
     def run(self, call: Call) -> Outcome:
         key, file = (call.lesson, call.exercise), f"{call.lesson}/{read_lesson(call.lesson).file_of(call.exercise)}"
         share = HURRY if self.sandbox.endless else 1.0
-        if refused := self._refused(key, file, share * TOGETHER * call.seconds):
+        if refused := self._refused(key, file):
             return Outcome(error=refused)
         serves = call.lesson, call.exercise if call.lesson in staging.APART else ""
         if self._worker and self._worker.serves != serves:
@@ -115,7 +113,7 @@ class InSandbox:
     def _most_ends(self) -> int:
         return 1 if len(self.sandbox.endless) >= MANY else self.limits.ends
 
-    def _refused(self, key: tuple[str, str], file: str, seconds: float) -> StudentError | None:
+    def _refused(self, key: tuple[str, str], file: str) -> StudentError | None:
         """Why an exercise is asked nothing more."""
         if error := self.sandbox.never_load.get(file):
             self.unloaded.setdefault(file, error)
@@ -128,7 +126,7 @@ class InSandbox:
             why = f"not asked, since {len(ends)} of its calls came to no end: {ends[-1].message}"
             return replace(ends[-1], message=why)
         for of, spent, most in (
-            ("this exercise", self._spent.get(key, 0.0), min(seconds, limits.exercise_seconds)),
+            ("this exercise", self._spent.get(key, 0.0), limits.exercise_seconds),
             ("this lesson", sum(self._spent.values()), limits.lesson_seconds),
             ("this submission", self.sandbox.spent, limits.submission_seconds),
         ):
