@@ -144,6 +144,14 @@ def test_a_table_of_the_response_has_its_numbers(path: Path):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_table_has_dashes_below_its_first_row(path: Path):
+    """Without that line, or with it at the end of the first row, a page shows the bars and no table."""
+    outside = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    firsts = re.findall(r"(?<!\|)\n(\|.*)\n(.*)", outside)
+    assert not [first for first, below in firsts if not re.fullmatch(r"\|[-:| ]*-[-:| ]*\|", below)]
+
+
 def test_lessons_4_7_and_8_have_such_a_table():
     having = [path.parent.name[:8] for path in TEXTS if list(tables(path.read_text("utf-8")))]
     assert {"lesson04", "lesson07", "lesson08"} <= set(having)
