@@ -161,8 +161,24 @@ bench: $(READY) $(BENCH_READY) ## Measure how fast the trainer is, beside TRL 1.
 	@echo "make bench: the trainer beside TRL's; about three minutes on two idle cores"
 	@$(BIN)/python -m testcases.benchmarks.trainer
 
-gpu: $(READY) $(BENCH_READY) ## Measure TRL 1.12.0 and ours at real sizes on a GPU, then run the demo of preset gpt2
-	@$(BIN)/python -m testcases.benchmarks.gpu
+# Of an interpreter that somebody names all packages are used as they are, its torch for the card first of all.
+GPU_VENV := .venv-gpu
+WHEELS ?=
+MINUTES ?= 9
+$(GPU_VENV)/.ready:
+	@$(CHECK_PYTHON); $(PYTHON) -m venv --clear $(GPU_VENV)
+	@$(PYTHON) -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
+	  > "$$($(GPU_VENV)/bin/python -c 'import site; print(site.getsitepackages()[0])')/outer.pth"
+	@lacking=$$($(GPU_VENV)/bin/python -m testcases.benchmarks.lacking); \
+	  test -z "$$lacking" || $(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --no-input $$lacking
+	@test -z '$(WHEELS)' || $(GPU_VENV)/bin/python -m pip install --disable-pip-version-check --no-index \
+	  --find-links '$(WHEELS)' trl==1.12.0 || echo "note: expected TRL 1.12.0 and what it needs in $(WHEELS), and something is missing, so ours is measured alone"
+	@touch $@
+
+GPU_NEEDS := $(if $(filter command,$(firstword $(origin PYTHON))),$(GPU_VENV)/.ready,$(READY) $(BENCH_READY))
+
+gpu: $(GPU_NEEDS) ## Measure TRL 1.12.0 and ours at real sizes on a GPU, then run the demo of preset gpt2; call it again to continue [PYTHON= WHEELS= MINUTES=9]
+	@$(dir $(firstword $(GPU_NEEDS)))bin/python -m testcases.benchmarks.gpu --minutes '$(MINUTES)'
 
 lint: $(READY) ## Check style (ruff), spelling (codespell), imports (import-linter) and types (mypy)
 	@echo "make lint: ruff, codespell, import-linter, then mypy; half a minute the first time"

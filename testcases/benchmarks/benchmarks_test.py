@@ -2,14 +2,13 @@
 
 import dataclasses
 import io
-import json
 import sys
 
 import pytest
 import torch
 from rich.console import Console
 
-from testcases.benchmarks import gpu, memory, run_bare, run_ours, trainer
+from testcases.benchmarks import gpu, lacking, memory, run_bare, run_ours, trainer
 from testcases.benchmarks.relay import Child
 from testcases.benchmarks.workload import Workload
 
@@ -79,32 +78,47 @@ def test_the_table_of_the_comparison():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says so only where there is no GPU")
 def test_without_a_gpu_the_third_part_says_so_and_succeeds(capsys):
-    assert gpu.main() == 0
+    assert gpu.main([]) == 0
     assert "no GPU" in capsys.readouterr().out
 
 
-def test_the_gpu_command_writes_each_size_and_the_demo(tmp_path, monkeypatch, capsys):
-    sizes = iter([{"ours": {"tokens_per_second": 1000.0, "memory_mib": {"gpu": 512.0}}}, {"failed": "80 GB"}, {}])
+def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
+    done: list[str] = []
+
+    def measured(work, pairs, updates):
+        done.append(work.name)
+        if len(done) == 2:
+            raise gpu.TimeIsUp
+        return {"ours": {"tokens_per_second": 1000.0, "memory_mib": {"gpu": 512.0}}}
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
     monkeypatch.setattr(gpu, "LABELS", {gpu.OURS: "ours"})
-    monkeypatch.setattr(trainer, "OUT", tmp_path)
-    monkeypatch.setattr(gpu, "measure", lambda work, pairs, updates: next(sizes))
-    monkeypatch.setattr(gpu, "demo", lambda: {"seconds": 9, "peak_gpu_mib": 1024})
-    assert gpu.main() == 0
-    said = capsys.readouterr().out
-    assert "1,000" in said and "512" in said and "80 GB" in said and "the demo: 9 s, 1,024 MiB" in said
-    assert json.loads((tmp_path / "gpu.json").read_text())["demo"]["seconds"] == 9
+    monkeypatch.setattr(gpu, "OUT", tmp_path)
+    monkeypatch.setattr(gpu, "FILE", tmp_path / "gpu.json")
+    monkeypatch.setattr(gpu, "measure", measured)
+    monkeypatch.setattr(gpu, "demo", lambda: done.append("demo") or {"seconds": 9, "peak_gpu_mib": 1024})
+    assert gpu.main([]) == 0 and "9 minutes are over" in capsys.readouterr().out
+    assert gpu.main([]) == 0
+    assert done == ["12x768", "24x1280", "24x1280", "24x896", "demo"] and "1,024 MiB" in capsys.readouterr().out
+    assert (tmp_path / "gpu.png").is_file()
 
 
-def test_the_gpu_command_measures_our_trainer_and_says_what_does_not_fit(monkeypatch, tmp_path):
-    monkeypatch.setattr(gpu, "TRL_PYTHON", tmp_path / "none")
+def test_the_gpu_command_measures_our_trainer_and_says_what_does_not_fit(monkeypatch):
+    monkeypatch.setattr(gpu, "trl_python", lambda: None)
     found = gpu.measure(SMALL, pairs=1, updates=1)
     assert found["PPO by Hand"]["tokens_per_second"] > 0 and "ratio" not in found
     monkeypatch.setattr(
         gpu, "compare", lambda *_: (_ for _ in ()).throw(RuntimeError("died:\nOutOfMemoryError: 80 GB"))
     )
     assert gpu.measure(SMALL, pairs=1, updates=1) == {"failed": "OutOfMemoryError: 80 GB"}
+
+
+def test_an_interpreter_is_asked_only_for_what_it_lacks(monkeypatch):
+    monkeypatch.setattr(lacking, "version", {"torch": "2.13.0+cu130", "numpy": "1.26.4"}.__getitem__)
+    monkeypatch.setattr(lacking, "PackageNotFoundError", KeyError)
+    found = lacking.lacking()
+    assert "numpy>=2.0" in found and "peft>=0.18" in found and not [one for one in found if one.startswith("torch")]
 
 
 def test_the_memory_row_keeps_to_its_pieces():
