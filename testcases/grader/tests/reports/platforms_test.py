@@ -91,7 +91,7 @@ def test_the_autograder_zip(tmp_path: Path):
 
 
 def test_classroom_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    bad = exercise(1, 4, "wrong", told="::error::x\n##[group]\n" + "y" * 1000)
+    bad = exercise(1, 4, "wrong", told="::error::x\n##[group]\n" + f"{300 * 'y'}\n" * 3)
     out = kept(tmp_path, result(exercises={"td_errors": exercise(), "compute_gae": bad}, notes=["::set-env name=x::y"]))
     target = tmp_path / "output"
     monkeypatch.setenv("GITHUB_OUTPUT", str(target))

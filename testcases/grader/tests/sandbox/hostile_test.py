@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.status import STATUSES
-from testcases.grader.tests.running import from_the_start, results, tree, workers
+from testcases.grader.tests.running import from_the_start, put, results, tree, workers
 from testcases.grader.tests.sandbox.hostile import CASES, EXERCISES, LESSON
 
 SHORT = "call_seconds=1,grace_seconds=0.3,ends=1,memory_mb=512,exercise_seconds=20,import_seconds=2"
@@ -23,9 +23,7 @@ def batch(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     top = tmp_path_factory.mktemp("hostile")
     folder, out = top / "submissions", top / "out"
     for name, case in CASES.items():
-        for path, data in case.written.items():
-            (folder / name / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name / path).write_bytes(data)
+        put(folder / name, case.written)
     (top / "asked.toml").write_text(f"exercises = {json.dumps(sorted(ASKED))}\n", "utf-8")
     before, around = tree(folder), {path.name for path in top.iterdir()}
     told = "--out", str(out), "--jobs", str(JOBS), "--limits", SHORT, "--assignment", str(top / "asked.toml")
