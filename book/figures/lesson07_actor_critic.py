@@ -1,6 +1,7 @@
 """The figures of lesson 7: which position predicts which token, memory of four models, three policies over time."""
 
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from . import BLUE, GREEN, ORANGE, PINK
 from .one_response import numbers
@@ -46,6 +47,46 @@ def the_shift() -> tuple[Figure, str]:
         "leads from the value at each position to the next token, to which it belongs. With these values the TD error "
         "of 'superb' is 0.72 and all others are small. With values read one position too late it is 'was' that gets "
         "0.74, and 'superb' 0.05."
+    )
+    return figure, alt
+
+
+def two_heads() -> tuple[Figure, str]:
+    one = numbers()
+    start = len(one.prompt.split())
+    tokens = [*one.prompt.split(), *one.tokens][start - 1 : start + 4]
+    figure, (axes,) = canvas(3.3)
+    axes.set(xlim=(-2.3, 5.4), ylim=(-0.5, 4.75))
+    axes.axis("off")
+    rows = (
+        (4.3, "value head\n(linear layer, one output)", ORANGE),
+        (3.3, "language-model head\n(one output for each word)", BLUE),
+        (2.2, "hidden state", INK),
+        (1.1, "backbone\n(the transformer)", INK),
+        (0.0, "token", INK),
+    )
+    for height, name, color in rows:
+        axes.text(-0.75, height, name, ha="right", va="center", color=color, fontsize=9)
+    box = {"boxstyle": "round,pad=0.4", "facecolor": "none", "edgecolor": RULE, "lw": 1.6}
+    axes.text(2, 1.1, " " * 106, ha="center", va="center", fontsize=9, bbox=box)
+    line = {"arrowstyle": "-|>", "color": RULE, "lw": 1.2}
+    for place, token in enumerate(tokens):
+        axes.text(place, 0.0, token, ha="center", va="center", color=INK)
+        axes.annotate("", (place, 0.78), (place, 0.25), arrowprops=line)
+        axes.annotate("", (place, 1.98), (place, 1.42), arrowprops=line)
+        for entry in range(5):
+            axes.add_patch(Rectangle((place - 0.3 + 0.12 * entry, 2.08), 0.12, 0.24, fill=False, edgecolor=RULE))
+        axes.annotate("", (place - 0.16, 3.02), (place - 0.12, 2.4), arrowprops={**line, "color": BLUE})
+        bend = {**line, "color": ORANGE, "connectionstyle": "arc3,rad=0.35"}
+        axes.annotate("", (place + 0.2, 4.05), (place + 0.16, 2.4), arrowprops=bend)
+        value, chance = one.values[place].item(), one.log_probs[place].exp().item()
+        axes.text(place, 4.3, f"{value:.2f}", ha="center", va="center", color=ORANGE, fontweight="bold")
+        axes.text(place - 0.1, 3.3, f"{one.tokens[place]}\n{100 * chance:.0f} %", ha="center", va="center", color=BLUE)
+    alt = (
+        "One backbone reads the tokens ': the film was superb' and gives a hidden state at each position. Two heads "
+        "read each of them. The language-model head has one output for each word, which gives the next token its "
+        "probability: 'superb' has 8 %. The value head has one output, the value of the text so far. It's 0.22 after "
+        "'was' and 0.97 after 'superb'."
     )
     return figure, alt
 
@@ -107,4 +148,4 @@ def three_policies() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"the-shift": the_shift, "memory": memory, "three-policies": three_policies}
+FIGURES = {"the-shift": the_shift, "two-heads": two_heads, "memory": memory, "three-policies": three_policies}
