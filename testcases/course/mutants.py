@@ -14,7 +14,7 @@ import itertools
 import json
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from typing import Any
 from ppo_by_hand.core.files import write_json
 from testcases.harness.catalog.lessons import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
 from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.diagnosis.edits import edits_of
+from testcases.harness.diagnosis.edits import changed, edits_of
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.oracle.reference import Reference
@@ -63,10 +63,10 @@ def mutants(path: Path) -> Iterator[Mutant]:
         ]
         found: dict[str, Mutant] = {}
         for node in inside:
-            changes = [*edits_of(node)]
+            changes = [*(MORE[type(node)](node) if type(node) in MORE else edits_of(node))]
             if isinstance(node, ast.stmt) and not isinstance(node, ast.Return):
                 changes.append(ast.Pass())
-            for mutant in (_written(region, lines, node, changed) for changed in changes):
+            for mutant in (_written(region, lines, node, new) for new in changes):
                 found.setdefault(mutant.source, mutant)
         yield from found.values()
 
@@ -82,6 +82,35 @@ def _written(region: Region, lines: list[str], node: ast.AST, changed: ast.AST) 
         new = f"({new})"
     text = "\n".join([*lines[:first], before + new + after, *lines[last + 1 :]]) + "\n"
     return Mutant(region.exercise, (first - region.first, start), f"{old}  ->  {new}", text)
+
+
+def _of_logic(node: ast.BoolOp) -> Iterator[ast.AST]:
+    yield changed(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
+    for number in range(len(node.values)):
+        rest = node.values[:number] + node.values[number + 1 :]
+        yield rest[0] if len(rest) == 1 else changed(node, values=rest)
+
+
+def _of_choice(node: ast.IfExp) -> Iterator[ast.AST]:
+    yield changed(node, body=node.orelse, orelse=node.body)
+    yield node.body
+    yield node.orelse
+
+
+def _of_dict(node: ast.Dict) -> Iterator[ast.AST]:
+    values = node.values
+    for i in range(len(values) - 1):
+        yield changed(node, values=[*values[:i], values[i + 1], values[i], *values[i + 2 :]])
+    for i in range(len(values)):
+        yield changed(node, keys=node.keys[:i] + node.keys[i + 1 :], values=values[:i] + values[i + 1 :])
+
+
+MORE: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
+    ast.BoolOp: _of_logic,
+    ast.IfExp: _of_choice,
+    ast.Dict: _of_dict,
+}
+"""What no diagnosis tries, because students rarely slip there."""
 
 
 def mutants_of(lesson: str) -> list[tuple[str, Mutant]]:

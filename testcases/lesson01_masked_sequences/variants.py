@@ -68,6 +68,12 @@ class RightResponseMask(Right, of="response_mask"):
     """)
     """Python lists, row by row"""
 
+    columns_up_to_the_first_stop = instead("""
+        first = first_true_index(is_stop(responses, stop_token_ids))
+        return torch.arange(responses.shape[1]) <= first.unsqueeze(1)
+    """)
+    """the columns up to the first stop token, found with first_true_index"""
+
 
 class RightTruncateAfterStop(Right, of="truncate_after_stop"):
     row_by_row = instead("""
