@@ -59,10 +59,11 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
         model, report = auto_class.from_pretrained(name, dtype=dtype, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
-        raise ValueError(
-            f"expected {variable} to be a folder saved by save_pretrained, a model that can be downloaded, or of a "
-            f"REWARD module:function, got {name} ({first_line(error)})"
-        ) from error
+        rule = "a folder saved by save_pretrained, or the name of a model that can be downloaded"
+        if variable == "REWARD":
+            rule += ", or a module:function"
+        got = name if Path(name).is_dir() else f"{name}, which is no folder here"
+        raise ValueError(f"expected {variable} to be {rule}, got {got} ({first_line(error)})") from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")

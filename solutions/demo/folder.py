@@ -68,9 +68,11 @@ def new_folder(out: Path) -> None:
             f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
         ) from error
     if names:
+        fix = "choose another"
+        if RUN_FILE in names and not has_checkpoint(out):
+            fix = "the run in it ended before its first checkpoint, so delete it, or choose another"
         raise ValueError(
-            f"expected OUT to be a new or an empty folder, got {out}, which holds {', '.join(names[:4])}; choose "
-            "another"
+            f"expected OUT to be a new or an empty folder, got {out}, which holds {', '.join(names[:4])}; {fix}"
         )
 
 

@@ -202,8 +202,12 @@ def changed(source: str, folder: Path, change, words=None) -> str:
 
 
 BAD = {
-    "hub-name-without-network": ({"policy": "nobody/no-model"}, (), "expected POLICY to be a folder saved by save_pre"),
-    "no-colon": ({"reward": "no/colon"}, (), "or of a REWARD module:function, got no/colon (OSError: "),
+    "hub-name-without-network": (
+        {"policy": "nobody/no-model"},
+        (),
+        "or the name of a model that can be downloaded, got nobody/no-model, which is no folder here (",
+    ),
+    "no-colon": ({"reward": "no/colon"}, (), "or a module:function, got no/colon, which is no folder here (OSError: "),
     "reward-raises": ({"reward": "raises"}, (), "the reward function raises raised KeyError"),
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
     "context": ({"lines": ("a", "a" * 61)}, (), "expected prompt 2 (61 tokens) and 4 new ones to fit"),
@@ -254,6 +258,13 @@ def test_bad_input_is_one_sentence_and_leaves_no_policy(given, more, sentence, g
 
 def contents(out: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+
+
+def test_a_run_that_failed_before_its_first_checkpoint_says_what_to_do_with_its_folder(tmp_path, gpt2, capsys):
+    for reward in ("raises", "likes_a"):
+        assert run(tmp_path, gpt2, reward) == 1
+    fix = "the run in it ended before its first checkpoint, so delete it, or choose another"
+    assert fix in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("more", [(), ("--resume",)], ids=["plain", "resume"])
