@@ -120,7 +120,8 @@ def _faults_of_the_steps(metrics: Metrics) -> Iterator[tuple[str, str]]:
     if stands_still and metrics.get("learning_rate", 1.0) > 0.0 and math.isfinite(norm):
         yield (
             "moves",
-            "the ratio stayed 1 in all steps: frozen weights, a detached loss, or old log-probs that are made anew",
+            "the ratio stayed 1 in all steps, so they changed nothing: a learning_rate too small for float32, frozen "
+            "weights, a detached loss, or old log-probs that are made anew",
         )
     elif "stood_still" in metrics:
         yield (

@@ -344,11 +344,15 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         if numbers is None or len(numbers) != count:
             raise ValueError(
                 f"expected reward function {name} to return one number for each of {count} responses, got "
-                f"{type(answer).__name__ if numbers is None else len(numbers)}"
+                f"{_kind(answer) if numbers is None else len(numbers)}"
             )
         return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
 
     return score
+
+
+def _kind(answer: object) -> str:
+    return "None; does it end with a return?" if answer is None else f"a {type(answer).__name__}"
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from .config import PPOConfig
+from .shapes import text_config
 from .texts import takes
 
 SIXTEEN_BITS = (torch.bfloat16, torch.float16)
@@ -76,7 +77,19 @@ def _check_reward_model(reward_model: Any, policy: Any) -> None:
     """Refuse one that reads other tokens than the policy's; a function reads none."""
     if not isinstance(reward_model, nn.Module):
         return
-    found, known = tokens_of(getattr(reward_model, "backbone", reward_model)), tokens_of(policy)
+    backbone = getattr(reward_model, "backbone", None)
+    if _has_head(backbone):
+        raise ValueError(
+            "expected RewardModel to be made of a backbone, which has no head, got one of a "
+            f"{type(backbone).__name__}; load the backbone with AutoModel, or give the trainer a classifier itself"
+        )
+    if _is_classifier(reward_model) and text_config(reward_model).pad_token_id is None:
+        raise ValueError(
+            "expected the reward model to have a pad token, without which it reads only one row at once, got a "
+            f"{type(reward_model).__name__} with none; set reward_model.config.pad_token_id to the pad token of its "
+            "tokenizer"
+        )
+    found, known = tokens_of(reward_model if backbone is None else backbone), tokens_of(policy)
     if None not in (found, known) and found != known:
         raise ValueError(
             f"expected a reward model of the policy's {known} tokens, got one of {found}, which would read other "
@@ -88,12 +101,16 @@ def _check_reward_model(reward_model: Any, policy: Any) -> None:
 def _check_critic(critic: Any) -> None:
     backbone = getattr(critic, "backbone", critic)
     if hasattr(critic, "get_input_embeddings") or _has_head(backbone):
-        is_classifier = isinstance(getattr(backbone, "score", None), nn.Linear)
-        fix = "call ValueModel.from_classifier(model)" if is_classifier else "load one with AutoModel"
+        fix = "call ValueModel.from_classifier(model)" if _is_classifier(backbone) else "load one with AutoModel"
         raise ValueError(
             "expected the critic to be ValueModel(backbone), the backbone without a head, got a "
             f"{type(backbone).__name__}; {fix}"
         )
+
+
+def _is_classifier(model: Any) -> bool:
+    """Tell whether it's a decoder that classifies sequences; it reads the last token that isn't its pad token."""
+    return isinstance(getattr(model, "score", None), nn.Linear)
 
 
 def _has_head(model: Any) -> bool:

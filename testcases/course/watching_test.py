@@ -177,7 +177,7 @@ FAST = {"max_grad_norm": 100.0}
         "another-reference": ({"reference_seed": 2}, "before the first update the KL from the reference is 0"),
         "a-huge-learning-rate": ({"learning_rate": 1.0, **FAST}, "the steps of one update moved the policy by"),
         "a-learning-rate-that-breaks-the-weights": ({"learning_rate": 1e25, **FAST}, "NaN or infinity in"),
-        "frozen-weights": ({"learning_rate": 1e-30}, "the ratio stayed 1 in all steps"),
+        "frozen-weights": ({"learning_rate": 1e-30}, "changed nothing: a learning_rate too small for float32, frozen"),
         "one-step-too-small": (
             {"learning_rate": 1e-30, "num_epochs": 1, "num_minibatches": 1},
             "the steps of the update before changed no weight",

@@ -1,5 +1,6 @@
 """What a user gets wrong, one row each: a sentence that says what was expected, what came, and what to do."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from ppo_by_hand.core.texts import make_scorer
 from ppo_by_hand.hub.models import load_policy
 from ppo_by_hand.hub.prompts import read_prompts
 from ppo_by_hand.hub.rewards import load_reward
+from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, freeze
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -71,6 +73,11 @@ def no_words(prompts, responses):
     return [0.0] * len(responses)
 
 
+def padless(model):
+    model.config.pad_token_id = None
+    return model
+
+
 PARTS = {
     "policy-alone": (lambda t: {"model": t.policy}, "expected model to be actor and critic"),
     "critic-with-a-head": (
@@ -111,6 +118,14 @@ PARTS = {
     "reward-of-one-argument": (
         lambda t: {"reward_model": lambda texts: [0.0], "tokenizer": hub.tokenizer()},
         "expected a reward function of (prompts, responses), two lists of texts, got <lambda>(texts)",
+    ),
+    "reward-model-of-a-classifier": (
+        lambda t: {"reward_model": RewardModel(GPT2ForSequenceClassification(t.policy.config))},
+        "got one of a GPT2ForSequenceClassification; load the backbone with AutoModel",
+    ),
+    "classifier-without-a-pad-token": (
+        lambda t: {"reward_model": padless(GPT2ForSequenceClassification(copy.deepcopy(t.policy.config)))},
+        "got a GPT2ForSequenceClassification with none; set reward_model.config.pad_token_id",
     ),
     "texts-without-tokenizer": (lambda t: {"reward_model": no_words}, "pass tokenizer= to PPOTrainer"),
     "sampler-by-name": (lambda t: {"sampler": "vllm"}, "expected sampler to be a function, got 'vllm'"),
@@ -204,7 +219,7 @@ def test_a_reward_model_that_gives_anything_but_scores_is_one_sentence(answer, g
 
 REWARDS = {
     "too-few": ([1.0], "to return one number for each of 2 responses, got 1"),
-    "nothing": (None, "got NoneType"),
+    "nothing": (None, "to return one number for each of 2 responses, got None; does it end with a return?"),
     "no-number": (["good", "bad"], "to return finite numbers, got 'good' for response 0"),
     "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
     "arrays": ([torch.zeros(2)] * 2, "got tensor([0., 0.]) for response 0"),
