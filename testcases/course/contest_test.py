@@ -241,9 +241,9 @@ def statements(runs: list[dict]) -> dict[str, str]:
         f"tokens, RLOO {reached[1]:.0f}, GRPO {reached[2]:.0f} and Dr. GRPO {reached[3]:.0f}",
         "BEST": f"best of 8 has a gold reward of {record.mean(eight, 'gold'):.2f} and costs "
         f"{tokens:.0f} tokens per answer instead of {tokens / 8:.0f}",
-        "REJECTION": f"does well with an n of 2 and reaches a gold reward of {record.mean(two, 'gold'):.2f} at a KL of "
-        f"{record.mean(two, 'kl'):.1f}. With a large n it keeps few texts and imitates them again and again. So its KL "
-        f"is beyond 5 nats in {sum(far)} of {len(far)} runs with an n of 8 or more.",
+        "REJECTION": f"reaches a gold reward of {record.mean(two, 'gold'):.2f} at a KL of {record.mean(two, 'kl'):.1f}."
+        f" With a large n it keeps only a few texts and imitates them again and again. As a result, its KL exceeds "
+        f"5 nats in {sum(far)} of the {len(far)} runs with an n of 8 or more.",
         "ALL_PAIRS": str(minus_ppo(runs, "DPO, all pairs", 2.0)),
         "SAMPLED_PAIRS": str(minus_ppo(runs, "DPO, sampled pairs", 2.0)),
         "N_SEEDS": str(len({run["seed"] for run in runs})),
@@ -282,7 +282,7 @@ def test_the_lesson_says_what_the_record_says(texts):
     assert "At a KL of 2 DPO is below PPO, and so is rejection sampling" in texts["lesson"]
     assert minus_ppo(runs, "DPO, all pairs", 1.0).high > 0
     assert all(minus_ppo(runs, "DPO, all pairs", kl).high < 0 for kl in record.ALONG if kl >= 1.5)
-    assert "At 1 nat these runs can't tell it from PPO, but from 1.5 nats on it's below PPO" in texts["page"]
+    assert "At 1 nat these runs can't tell DPO from PPO, but from 1.5 nats on DPO is below PPO" in texts["page"]
     assert minus_ppo(runs, BEST_OF_N, 2.0).low > 0 and "best of n is hard to beat" in texts["lesson"]
 
 
@@ -293,7 +293,7 @@ def test_with_too_small_a_coefficient_the_proxy_rises_and_gold_falls(texts):
         middle = record.middle(runs, name)
         assert record.mean(smallest, "proxy") > record.mean(middle, "proxy")
         assert record.mean(smallest, "gold") < record.mean(middle, "gold")
-    assert "with the smallest coefficient PPO, RLOO and GRPO have a higher proxy reward" in texts["page"]
+    assert "PPO, RLOO and GRPO all get a higher proxy reward with the smallest coefficient" in texts["page"]
 
 
 @pytest.mark.slow
@@ -308,8 +308,8 @@ def test_a_reward_model_learns_from_as_many_comparisons_as_the_page_says(texts):
 def test_what_the_page_says_of_entropy_holds_of_the_recorded_demo(texts):
     run = json.loads(DEMO.read_text("utf-8"))
     start, free, held = (run[name]["entropy"][place] for name, place in (("no_kl", 0), ("no_kl", -1), ("ppo", -1)))
-    said = f"begins with {start:.2f} nats per token and ends with {free:.2f} without a penalty, {held:.2f} with it"
-    assert said in texts["page"] and f"In {len(run['ppo']['entropy'])} updates" in texts["page"]
+    said = f"begins with {start:.2f} nats per token and ends with {free:.2f} without a penalty and {held:.2f} with it"
+    assert said in texts["page"] and f"over {len(run['ppo']['entropy'])} updates" in texts["page"]
     assert start == run["ppo"]["entropy"][0] > held > free > start / 2, "a fall, and no collapse"
 
 
