@@ -13,6 +13,9 @@
 
 In the file each method stands below those that it calls, so `training_step` comes last of these five. Then come
 `train`, which draws the batches, and the checkpoints. At the end of the file are helpers, which are given.
+
+What is passed on: `training_step` gets prompts. `generate_responses` makes a `Generation` of them. `compute_rewards`
+makes an `Experience` of it, and minibatches and microbatches are some of its rows, so they are `Experience` as well.
 """
 
 from __future__ import annotations
