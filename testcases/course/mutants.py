@@ -26,7 +26,6 @@ from testcases.harness.diagnosis.edits import changed, edits_of
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.oracle.reference import Reference
-from testcases.harness.suite.memo import Remembering
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 
@@ -122,7 +121,7 @@ def mutants_of(lesson: str) -> list[tuple[str, Mutant]]:
 def survivors(lesson: str, exercise: str | None = None, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
     pass it."""
-    reference = Reference(Remembering)
+    reference = Reference()
     found = [pair for pair in mutants_of(lesson) if exercise in (None, pair[1].exercise)]
     random.Random(0).shuffle(found)
     # A changed `save_checkpoint` writes where it likes.

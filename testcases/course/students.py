@@ -14,7 +14,6 @@ from pathlib import Path
 from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
 from testcases.harness.oracle.reference import Reference
 from testcases.harness.oracle.stubs import all_stubs, write_files
-from testcases.harness.suite.memo import Remembering
 from tiny_models import presets
 
 LESSON, FILE = "lesson04_gae", "gae.py"
@@ -37,7 +36,7 @@ REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
 @cache
 def reference() -> Reference:
     """Asked the same about each student and each answer, so it remembers; whoever is tested never does."""
-    return Reference(Remembering)
+    return Reference()
 
 
 def solved_folder(tmp_path: Path) -> Path:

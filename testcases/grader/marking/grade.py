@@ -21,10 +21,10 @@ from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.reference import Reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from testcases.harness.suite.anti_gaming import not_earned
-from testcases.harness.suite.memo import Remembering, Sparing
 from testcases.harness.suite.questions import if_right
 from testcases.harness.suite.runner import Case, cases, entries
 from testcases.harness.suite.session import Engine
+from testcases.harness.suite.sparing import Sparing
 
 from ..intake.exports import HandIn
 from ..intake.selection import course_files
@@ -145,7 +145,7 @@ class Grader:
     """Those of the assignment."""
     suites: Mapping[str, str] = field(default_factory=dict)
     """Lesson -> a hash of all that its marks depend on."""
-    reference: Reference = field(default_factory=lambda: Reference(keep=Remembering))
+    reference: Reference = field(default_factory=Reference)
 
     def grade(
         self, submission: Submission, keep: Callable[[dict[str, Any]], None] = lambda result: None

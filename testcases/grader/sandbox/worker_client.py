@@ -21,7 +21,7 @@ from testcases.harness.execution import wire
 from testcases.harness.execution.executor import PATIENCE
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
 from testcases.harness.execution.modules import text_of
-from testcases.harness.suite.memo import packed
+from testcases.harness.oracle.memo import packed
 
 from ..status import NOT_ASKED
 from . import staging

@@ -12,6 +12,7 @@ from typing import Any
 from ..catalog.lessons import SOLUTIONS, exists
 from ..execution.executor import InProcess, solutions, solutions_changed
 from ..execution.messages import Call, Outcome
+from .memo import Remembering
 from .mutations import NamedChange, changed_source
 
 KEPT = 4
@@ -33,15 +34,10 @@ def kept(method: Any) -> Any:
 
 
 class Reference:
-    """Whose answers are right. Engines may share one: what it has answered once is kept.
+    """Whose answers are right. Engines may share one: what it has answered once is kept."""
 
-    Args:
-        keep: makes of an executor one that remembers; the grader asks the same questions of many students.
-    """
-
-    def __init__(self, keep: Callable[[InProcess], InProcess] = lambda executor: executor) -> None:
-        self._keep = keep
-        self.executor = keep(solutions())
+    def __init__(self) -> None:
+        self.executor = Remembering(solutions())
         self._last: list[tuple[Call, Outcome]] = []
 
     def run(self, call: Call) -> Outcome:
@@ -73,7 +69,7 @@ class Reference:
         Raises:
             LookupError: it does not apply.
         """
-        return self._keep(with_change(lesson, answer))
+        return Remembering(with_change(lesson, answer))
 
 
 @functools.cache

@@ -58,13 +58,15 @@ def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, 
 
 
 def not_earned_again(engine: Engine, lesson: str, exercise: str, passed: Sequence[str]) -> dict[str, str]:
-    """The same of tests that have passed before, perhaps in another process: they run once more, in silence."""
+    """The same of tests that have passed before, perhaps in another process: the reference is asked what they ask."""
     questions: dict[str, list[Call]] = {}
-    with engine.active(), engine.in_silence():
+    asked = Engine(engine.reference.executor, reference=engine.reference, seed=engine.seed)
+    with asked.active():
         for case in cases_of(lesson, exercise):
             if case.node in passed:
                 case.run()
-                questions.setdefault(case.node, []).extend(engine.answered)
+                questions.setdefault(case.node, []).extend(asked.answered)
+    with engine.active(), engine.in_silence():
         return not_earned(engine, lesson, exercise, questions)
 
 

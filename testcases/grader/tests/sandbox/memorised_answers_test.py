@@ -10,8 +10,8 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.messages import Call, Outcome, StudentError, tensors_in
+from testcases.harness.oracle.memo import packed
 from testcases.harness.oracle.reference import Reference, drawn
-from testcases.harness.suite.memo import Remembering, packed
 from testcases.harness.suite.session import Engine
 
 NO_CAUSES: Any = lambda *of: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
@@ -68,7 +68,7 @@ def _distance(one: Call, other: Call) -> float:
 
 def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") -> dict[str, tuple[int, list[str]]]:
     """Of each exercise, what the table earns, and for what."""
-    reference = Reference(keep=Remembering)
+    reference = Reference()
     subject = ByHeart(reference)
     asked = tuple((lesson, name) for name in exercises)
     tests = plan(asked)
