@@ -40,9 +40,10 @@ NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
-"""So many calls of Python or C may a search lead to, as often as one question leads to fewer; in a run's second
-wrong exercise half as many, in its third a third: who has many mistakes runs the tests again anyway."""
-LEAST_CALLS, MOST_PAIRS, FEW, FOR_THE_LINE = 150, 120, 20, 20
+"""So many calls of Python or C may a search lead to, as often as one question leads to fewer."""
+MOST_TRIED, FEW, FOR_THE_LINE = 270, 20, 20
+"""A search tries so many mistakes, and edits of the student's code; in a run's second wrong exercise half as many, in
+its third a third: who has many mistakes runs the tests again anyway."""
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
 MOST_RIGHT, MOST_SLOW = 3, 4
@@ -128,7 +129,7 @@ class Explanation:
         if self._searches[key] > MAX_SEARCHES:
             return ()
         bench, is_first = bench_of(*key), self._searches[key] == 1
-        most = CALLS // (self._cost(asked) * len(self._searches))
+        most = min(MOST_TRIED, CALLS // self._cost(asked)) // len(self._searches)
         lost = self._of_16_bits(seen)
         candidates = [] if lost else [*self._candidates(bench, seen, part, most)]
         whole = next((Named((one,)) for one in candidates if self._is_whole(bench, (one,), seen)), None)
@@ -271,7 +272,7 @@ class Explanation:
     def _pair(self, seen: Seen, most: int) -> tuple[Mistake, ...]:
         """Two mistakes that together give every answer."""
         bench = bench_of(seen[0].lesson, seen[0].exercise)
-        pairs = self._pairs(bench)[: min(MOST_PAIRS, most)]
+        pairs = self._pairs(bench)[: most // 2]
         return next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ())
 
     def _pairs(self, bench: Bench) -> list[tuple[Mistake, ...]]:
@@ -394,8 +395,7 @@ class Explanation:
         key = asked.lesson, asked.exercise, asked.scenario
         if key not in self._costs:
             # Never what is remembered, since that runs nothing.
-            made = calls_made(lambda: InProcess.run(self._reference.executor, asked), most=TOO_MANY)
-            self._costs[key] = max(LEAST_CALLS, made)
+            self._costs[key] = calls_made(lambda: InProcess.run(self._reference.executor, asked), most=TOO_MANY)
         return self._costs[key]
 
 
