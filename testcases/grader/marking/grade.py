@@ -337,25 +337,10 @@ def _failed(entry: Entry, verdict: Exception) -> Result:
     if verdict.error and status == NOT_ASKED:
         return Result(entry, NOT_ASKED, f"{head} · not asked\n{clean(verdict.error.message, 500)}")
     share = verdict.share if status == WRONG else 0.0
-    causes, read = _heard(verdict)
+    causes = tuple(clean(cause, 500) for cause in verdict.causes)
     told = verdict.report.without_advice if causes else str(verdict)
     said = if_right(entry.test, verdict) if status == WRONG else ""
-    return Result(entry, status, told, causes, read, share=share, if_right=said)
-
-
-def _heard(verdict: CheckFailed) -> tuple[tuple[str, ...], str]:
-    """The causes that a report names, in its words, and what it says to read."""
-    causes: list[str] = []
-    read = ""
-    for line in verdict.report.advice:
-        head, _, rest = line.partition(": ")
-        if line.startswith(" ") and causes:
-            causes[-1] += f" {line.strip()}"
-        elif head == "Read":
-            read = rest
-        elif head != "Hint":
-            causes.append(rest if head in ("Likely cause", "One of several causes", "And", "Must hold") else line)
-    return tuple(causes), read
+    return Result(entry, status, told, causes, verdict.read, share=share, if_right=said)
 
 
 def _status_of(error: StudentError) -> str:

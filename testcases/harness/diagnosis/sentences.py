@@ -8,7 +8,6 @@ import string
 from collections.abc import Sequence
 from os.path import commonprefix
 
-from ..catalog.lessons import lesson as read_lesson
 from ..catalog.lessons import section_for
 from ..execution.messages import Call
 from .code import words_of
@@ -99,23 +98,28 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
 
 def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
     """What a failing test says: the idea, in two sentences at most."""
-    lines = [_of_twice(diagnosis.twice)] if diagnosis.twice else []
+    return [f"{head} {said}".lstrip() for head, said in causes_of(diagnosis, exercise)]
+
+
+def causes_of(diagnosis: Diagnosis, exercise: str) -> list[tuple[str, str]]:
+    """The same sentences, each with the words that stand before it in a report."""
+    found = [("", _of_twice(diagnosis.twice))] if diagnosis.twice else []
     ideas = [one for one in diagnosis.causes if not isinstance(one, Repair)]
     step = next((one.steps[0] for one in diagnosis.causes if isinstance(one, Repair)), None)
-    more = ""
     if diagnosis.inside:
         last = "." if diagnosis.causes else ". Fix it first."
-        lines.append(f"{HEAD} `{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}")
-        more = "There,"
+        found.append((HEAD, f"`{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}"))
+    there, head = "There, " if diagnosis.inside else "", ""
     for cause in ideas or diagnosis.causes:
         several = isinstance(cause, Named) and not cause.is_all
-        head = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
+        first = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
         for idea in _ideas(cause):
-            lines.append(f"{more or head} {idea.rstrip('.')}.")
-            more = "And:"
+            found.append((head or ("" if there else first), f"{there}{idea.rstrip('.')}."))
+            head, there = "And:", ""
     if ideas and step:
-        lines[-1] += f" See line {step.line}."
-    return lines
+        head, said = found[-1]
+        found[-1] = head, f"{said} See line {step.line}."
+    return found
 
 
 HEAD = "Likely cause:"
@@ -130,14 +134,11 @@ def remedies_of(diagnosis: Diagnosis) -> list[str]:
     return [f"{one[:1].upper()}{one[1:]}." for one in found]
 
 
-def advice_of(diagnosis: Diagnosis, asked: Call, said: Sequence[str] = ()) -> list[str]:
-    """What to read, where the report has `said` this, and how to ask for a hint."""
+def section_of(diagnosis: Diagnosis, asked: Call, said: Sequence[str]) -> str:
+    """What to read, where the report has `said` this."""
     listed = diagnosis.listed
     heading = listed.read if listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
-    return [
-        f'Read: tutorial/{asked.lesson}/README.md, "{heading}"',
-        f"Hint: make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}",
-    ]
+    return f'tutorial/{asked.lesson}/README.md, "{heading}"'
 
 
 def _of_twice(twice: Twice) -> str:

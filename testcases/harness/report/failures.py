@@ -47,12 +47,16 @@ class CheckFailed(AssertionError):
         share: of the test's points that are earned all the same.
         call, outcome: the call that it reports, where it reports one.
         error: what ended that call, where that is what it reports.
-        remedies: what to do about each cause that it names, for a hint.
+        causes: those that it names, a sentence each.
+        read: the section of the lesson's text that it names.
+        remedies: what to do about each of them, for a hint.
     """
 
     call: Call | None = None
     outcome: Outcome | None = None
     error: StudentError | None = None
+    causes: tuple[str, ...] = ()
+    read: str = ""
     remedies: tuple[str, ...] = ()
 
     def __init__(

@@ -22,7 +22,7 @@ from torch import Tensor
 from ..catalog.handles import Scenario, asking, exercise_of, target_of
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.lessons import task_of
-from ..diagnosis.sentences import advice_of, lines_of, remedies_of
+from ..diagnosis.sentences import causes_of, lines_of, remedies_of, section_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
@@ -511,12 +511,15 @@ class Asked:
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
         diagnosis = current().explainer.diagnose(asked, outcome, part=part)
         listed, remedies = diagnosis.listed, (*remedies_of(diagnosis),)
-        tail = lines_of(diagnosis, asked.exercise) + advice_of(diagnosis, asked, lines)
+        read = section_of(diagnosis, asked, lines)
+        hint = f"make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}"
+        tail = [*lines_of(diagnosis, asked.exercise), f"Read: {read}", f"Hint: {hint}"]
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = [task_of(asked.lesson, asked.exercise)], []
         said = report(head, lines, tail, called)
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.call, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
+        failed.causes, failed.read = tuple(cause for _, cause in causes_of(diagnosis, asked.exercise)), read
         # Where the student's code raised, `--pdb` stops there.
         raise failed.with_traceback(outcome.exception.__traceback__ if outcome.exception and error else None)
 
