@@ -26,7 +26,9 @@ from .selection import choose, course_files, exercises_in, is_untouched
 
 NOTEBOOK = ".ipynb"
 CODE = (".py", ".py.txt", NOTEBOOK)
-COPY = re.compile(r"copy of|kopie von|copie de|\bcopy\b|\bkopie\b|\bfinal\b|\(\d+\)|[-_ ]v?\d+$|[-_ ]+$|^[-_ ]+")
+COPY = re.compile(
+    r"copy of|kopie von|copie de|(?<![a-z])(copy|kopie|final)(?![a-z])|\(\d+\)|[-_ ]v?\d+$|[-_ ]+$|^[-_ ]+"
+)
 """What browsers and people add to the name of a file."""
 MAX_NOTES = 20
 MAX_BESIDE = 200
@@ -107,7 +109,10 @@ def close_match(path: str, others: list[str]) -> str:
     by_name = {other: f"{_plain(other)}.py" for other in others}
     # A notebook is meant only by the whole name: the course has some of its own.
     by_name = {other: name for other, name in by_name.items() if name == wanted or not other.endswith(NOTEBOOK)}
-    close = difflib.get_close_matches(wanted, list(by_name.values()), n=1, cutoff=0.75)
+    word = re.compile(rf"(?<![a-z]){re.escape(wanted.removesuffix('.py'))}(?![a-z])")
+    names = list(by_name.values())
+    close = [name for name in names if name == wanted] or [name for name in names if word.search(name)]
+    close = close or difflib.get_close_matches(wanted, names, n=1, cutoff=0.75)
     found = next((other for other, name in by_name.items() if close and name == close[0]), None)
     return f"; there is {clean(found)}: was it renamed?" if found else ""
 

@@ -110,7 +110,9 @@ def only(folder: Path, files: dict[str, str]) -> Submission:
     return read_submission(hand_in, ["lesson04_gae"])
 
 
-@pytest.mark.parametrize("name", "gae (1).py,GAE.py,Copy of gae.py,gae.py.txt,gae_v2.py,gae.ipynb".split(","))
+@pytest.mark.parametrize(
+    "name", "gae (1).py,GAE.py,Copy of gae.py,gae.py.txt,gae_v2.py,gae_final.py,hw2-gae-ann.py,gae.ipynb".split(",")
+)
 def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path, name: str):
     found = only(tmp_path, {name: "x", "late.py": "x", "labels.py": "x"})
     assert not found.files and found.status == "empty"
@@ -118,12 +120,13 @@ def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path,
 
 
 @pytest.mark.parametrize("text, kinds", [("", [NEAR]), ("mine = 0\n", [SECOND]), ("x = 1\n", [])])
-def test_a_copy_that_a_browser_has_numbered_is_a_doubt(tmp_path: Path, text: str, kinds: list[str]):
+def test_a_copy_that_a_browser_or_a_person_has_named_is_a_doubt(tmp_path: Path, text: str, kinds: list[str]):
     """What the course brings is none."""
     text = text or (TUTORIAL / GAE).read_text("utf-8")
     names = ("notebooks/04_gae.ipynb", "solutions/demo/stages.py", "testcases/lesson04_gae/gae_test.py")
-    files = {f"tutorial/{GAE}": text, f"tutorial/{GAE[:-3]} (1).py": "x = 1\n", **dict.fromkeys(names, "x")}
-    assert [doubt.kind for doubt in only(tmp_path, files).doubts] == kinds
+    for place, copy in enumerate((" (1)", "_final")):
+        files = {f"tutorial/{GAE}": text, f"tutorial/{GAE[:-3]}{copy}.py": "x = 1\n", **dict.fromkeys(names, "x")}
+        assert [doubt.kind for doubt in only(tmp_path / str(place), files).doubts] == kinds
 
 
 def test_a_thousand_modules_are_too_many(tmp_path: Path):
