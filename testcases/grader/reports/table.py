@@ -213,8 +213,17 @@ def _compare(mark: Mark, before: Mapping[str, Any]) -> None:
         if _code_of(mark, before) != mark.sheet.code:
             mark.looks.append((CONFLICT, f"the code has changed since the score {number(mark.score)} was given"))
     was = before.get("points")
-    if mark.sheet and isinstance(was, (int, float)) and was != mark.points:
+    if mark.sheet and isinstance(was, (int, float)) and not _is_same_share(mark, was, before.get("most")):
         mark.looks.append((CHANGED, f"points of the tests in the last table: {number(was)}, now: {points}"))
+
+
+def _is_same_share(mark: Mark, was: float, most_was: Any) -> bool:
+    """Whether these are the points of the last table, or as many on another scale, but for what rounding takes."""
+    most = mark.sheet.all_points.most if mark.sheet else 0
+    if mark.points is None or not most or not most_was or most == most_was:
+        return was == mark.points
+    scale = most / most_was
+    return abs(was * scale - mark.points) <= 0.005 * (1 + scale) + 1e-9
 
 
 def _code_of(mark: Mark, before: Mapping[str, Any]) -> str:
@@ -291,5 +300,5 @@ def write(
 def _state(mark: Mark, before: Mapping[str, Any]) -> dict[str, Any]:
     assert mark.sheet
     edit = [mark.yours.get("score", ""), mark.yours.get("reason", "")]
-    found = {"id": mark.ours, "points": mark.points, "code": mark.sheet.code}
+    found = {"id": mark.ours, "points": mark.points, "most": mark.sheet.all_points.most, "code": mark.sheet.code}
     return {**found, "edit": edit, "edit_code": _code_of(mark, before)} if any(edit) else found

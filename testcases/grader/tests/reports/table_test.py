@@ -66,6 +66,15 @@ def test_a_score_wins_everywhere_and_comes_back(tmp_path: Path, roster: Path):
     assert imported(tmp_path)[0] == ("Lee, Ann", "10") and "a mark by hand" not in looks(tmp_path)
 
 
+def test_as_many_points_on_another_scale_are_no_other_points(tmp_path: Path):
+    for points in (7, 100, 30, 30):
+        report(kept(tmp_path, ANN), from_dict({"lessons": [4], "points": points}))
+        assert "other points than before" not in looks(tmp_path)
+    better = canvas("leeann", 11, code="b", exercises={"td_errors": exercise(), "compute_gae": exercise(4, 4)})
+    report(kept(tmp_path, better), from_dict({"lessons": [4], "points": 30}))
+    assert "points of the tests in the last table: 15, now: 30" in looks(tmp_path)
+
+
 @pytest.mark.parametrize("text", ["=1+1", "'=1", "'tis fine", "@a", "-", "a;=b", "\t=1", "ü\n+1", "''"])
 def test_what_somebody_writes_is_no_formula_and_comes_back_as_it_was(text: str):
     assert unguarded(guarded(text)) == text and guarded(text)[:1] not in tuple("=+-@\t\r")
