@@ -26,11 +26,11 @@ from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog.lessons import TUTORIAL  # noqa: E402
 
 from .intake.exports import HandIn, find_outside, told  # noqa: E402
-from .intake.selection import course_files  # noqa: E402
-from .intake.submissions import from_folder, read_submission  # noqa: E402
+from .intake.selection import course_files, exercises_in  # noqa: E402
+from .intake.submissions import Submission, from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .sandbox.sandbox import Limits, check_sandbox  # noqa: E402
-from .status import GRADER, NOT_SANDBOXED  # noqa: E402
+from .status import GRADED, GRADER, NEAR, NOT_SANDBOXED, SECOND  # noqa: E402
 from .text import clean  # noqa: E402
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _class(folder: Path, out: Path, batch: Batch, known: People) -> int:
     for mark in marks:
         score = "" if mark.mark is None else number(mark.mark)
         print(f"{mark.shown:30.30} {score:>7} {', '.join(mark.flags)}")
-    for problem in problems:
+    for problem in (*problems, *_import_doubts(batch.assignment, known, hand_ins)):
         print(problem)
     print(f"{len(hand_ins)} in {out / 'marks.csv'}; the class: {out / 'report' / 'index.html'}")
     failed = [mark for mark in marks if mark.sheet and mark.sheet.status == GRADER and mark.score is None]
@@ -172,9 +172,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
     owners = match(sheets, known)
     for one in found:
         person, why = owners[one.file_name]
-        files = [path for path in course_files() if path in one.files and path.partition("/")[0] in assignment.lessons]
-        part = f"{len(files)} files in {one.folder}" if one.status == "graded" else f"{one.status}: {one.notes[-1]}"
-        said = [part, *(doubt.kind for doubt in one.doubts), *([f"whose? {why}"] if why else [])]
+        said = [*_found(one, assignment), *([f"whose? {why}"] if why else [])]
         name = person.name if person and person.row else ""
         print(clean(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}"))
     formats = ", ".join(f"{count} {name}" for name, count in Counter(one.system for one in found).most_common())
@@ -183,8 +181,32 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
     if known:
         have = {person.row for person, _ in owners.values() if person}
         print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
+    for problem in _import_doubts(assignment, known, found):
+        print(problem)
     print("DRY: we graded nothing and wrote nothing")
     return 0
+
+
+def _found(one: Submission, assignment: Assignment) -> list[str]:
+    """What would be graded of a submission, what is missing, and what to look at."""
+    doubts = [doubt.text if doubt.kind in (NEAR, SECOND) else doubt.kind for doubt in one.doubts]
+    if one.status != GRADED:
+        return [f"{one.status}: {one.notes[-1]}", *doubts]
+    asked = [path for path in course_files() if path.partition("/")[0] in assignment.lessons]
+    counted = [
+        path
+        for path in asked
+        if any((path.partition("/")[0], name) in assignment.exercises for name in exercises_in(path))
+    ]
+    told = " ".join(doubt.text for doubt in one.doubts)
+    missing = [f"no {path}" for path in counted if path not in one.files and f"no {path};" not in told]
+    return [f"{sum(path in one.files for path in asked)} files in {one.folder}", *missing[:3], *doubts]
+
+
+def _import_doubts(assignment: Assignment, known: People, hand_ins: Sequence[HandIn]) -> list[str]:
+    from .reports.imports import canvas_doubts
+
+    return canvas_doubts(known, assignment.title, assignment.total, {one.system for one in hand_ins})
 
 
 def _working_tree(batch: Batch) -> int:

@@ -66,10 +66,12 @@ def find(folder: Path) -> list[HandIn]:
 
     Raises:
         NotADirectoryError: there is no such folder.
-        ValueError: it is one submission, and not a folder of them.
+        ValueError: it is one submission, or a file, and not a folder of submissions.
     """
+    if folder.is_file():
+        raise ValueError(f"SUBMISSIONS: expected a folder, got a file, {str(folder)!r}; unpack it into a folder")
     if not folder.is_dir():
-        raise NotADirectoryError(f"there is no folder {str(folder)!r}")
+        raise NotADirectoryError(f"SUBMISSIONS: there is no folder {str(folder)!r}")
     names = sorted(os.listdir(folder))
     if own := [name for name in names if name in ("tutorial", *lesson_names())]:
         raise ValueError(

@@ -81,6 +81,8 @@ def asked_for(file: str = "", lessons: str = "", points: str = "") -> Assignment
     """
     if file and (lessons or points):
         raise ValueError("ASSIGNMENT: expected the file or LESSONS and POINTS, got both: write them into the file")
+    if file and not Path(file).is_file():
+        raise ValueError(f"ASSIGNMENT: expected a TOML file, and there is none at {file!r}")
     if file:
         return from_file(Path(file))
     data: dict[str, Any] = {"lessons": lessons.replace(",", " ").split()} if lessons.strip(" ,") else {}

@@ -1,6 +1,8 @@
 """The files that Canvas and Moodle import. Whoever has no mark, or is nobody yet, is in neither."""
 
+import contextlib
 import csv
+import difflib
 import io
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -23,6 +25,29 @@ def canvas(path: Path, marks: Sequence[Mark], known: People, title: str, total: 
         name = f"({mark.shown})" if "points possible" in mark.shown.lower() else who.name or mark.shown
         rows.append([name, _digits(who.id), who.sis_id, who.login, who.section, mark.mark])
     _write(path, rows)
+
+
+def canvas_doubts(known: People, title: str, total: float, systems: Container[str]) -> list[str]:
+    """What Canvas would make of the import that an instructor may not want, in a sentence each."""
+    columns = [name.strip() for name in known.header]
+    assignments = [name for name in columns if re.search(r"\(\d+\)$", name)]
+    if "Canvas" in systems and known and not any(one.id or one.sis_id or one.login for one in known.people):
+        return [
+            "ROSTER: there is no column ID, so canvas.csv has only names; export Canvas's whole gradebook, and use it"
+        ]
+    own = _own_column(known, title)
+    if assignments and own not in assignments:
+        (close,) = difflib.get_close_matches(title, assignments, n=1, cutoff=0)
+        told = f"title: no assignment in ROSTER is called {clean(title)!r}, so Canvas would take it for a new one"
+        return [f"{told}; there is {clean(close)}"]
+    if own not in assignments or not (given := "".join(known.possible[columns.index(own) :][:1]).strip()):
+        return []
+    with contextlib.suppress(ValueError):
+        if float(given) != total:
+            return [
+                f"points: {clean(own)} has {clean(given)} points in Canvas, but the marks here are out of {total:g}"
+            ]
+    return []
 
 
 def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:

@@ -76,6 +76,8 @@ class People:
 
     people: list[Person] = field(default_factory=list)
     header: list[str] = field(default_factory=list)
+    possible: list[str] = field(default_factory=list)
+    """Canvas's row with the points that each column can give."""
 
     def __bool__(self) -> bool:
         return bool(self.people)
@@ -164,6 +166,7 @@ def read(path: Path) -> People:
     for number, row in rows:
         # Canvas's points and its test student are nobody.
         if row[0].strip().lower() in ("points possible", "student, test"):
+            found.possible = row if "possible" in row[0].lower() else found.possible
             continue
         values = {key: row[place].strip() for key, place in places.items() if place < len(row)}
         whole = f"{values.pop('first', '')} {values.pop('last', '')}".strip()

@@ -99,7 +99,9 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
 @pytest.mark.parametrize(
     "arguments, says",
     [
-        (["no-such-folder"], "there is no folder"),
+        (["no-such-folder"], "SUBMISSIONS: there is no folder"),
+        (["LICENSE"], "unpack it into a folder"),
+        (["testcases", "--assignment", "no-such-file"], "ASSIGNMENT: expected a TOML file"),
         ([str(SOLUTIONS)], "one subfolder (or archive) a student"),
         (["."], "OUT: expected a folder outside"),
         ([".", "--jobs", "0"], "JOBS: expected a whole number from 1"),
@@ -109,7 +111,6 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
         (["testcases", "--roster", "LICENSE"], "LICENSE: expected columns such as name"),
         (["testcases", "--lessons", "14"], "lessons: there is no lesson or exercise '14'"),
         (["testcases", "--points", "many"], "points: expected a number above 0"),
-        (["testcases", "--assignment", "no-such-file"], "No such file"),
         (["testcases", "--assignment", "LICENSE", "--points", "3"], "LESSONS and POINTS, got both"),
         (["testcases", "--limits", "minutes=3"], "LIMITS: expected such as lesson_seconds=60"),
         (["testcases", "--limits", "call_seconds=many"], "got 'call_seconds=many'"),

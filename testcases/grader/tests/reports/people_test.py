@@ -8,6 +8,7 @@ from testcases.grader.reports import people
 from testcases.grader.reports.people import ANOTHER, NOBODY
 from testcases.grader.reports.sheets import Sheet
 from testcases.grader.tests.reports.data import grid, kept, report, result
+from testcases.grader.tests.running import check, put
 from testcases.harness.suite.asserts import named
 
 CANVAS = (
@@ -73,3 +74,33 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
 def test_lists_as_other_programs_write_them(tmp_path: Path, comma: str, encoding: str):
     (tmp_path / "class.csv").write_bytes("Name,E-mail\r\nZoë,z@x\r\n".replace(",", comma).encode(encoding))
     assert [(one.name, one.email) for one in people.read(tmp_path / "class.csv").people] == [("Zoë", "z@x")]
+
+
+@named(
+    "head, possible, title, wanted",
+    {
+        "as-canvas-has-it": ("Student,ID,HW (77)", "20.0", "hw", ""),
+        "other-points": ("Student,ID,HW (77)", "100", "HW", "points: HW (77) has 100 points in Canvas, but"),
+        "points-that-nobody-may-change": ("Student,ID,HW (77)", "(read only)", "HW", ""),
+        "no-such-assignment": ("Student,ID,HW (77)", "20", "HW2", "title: no assignment in ROSTER is called 'HW2', so"),
+        "the-closest-is-named": ("Student,ID,Quiz (7)", "20", "HW", "; there is Quiz (7)"),
+        "no-id": ("Student,Number,Group", "20", "HW", "ROSTER: there is no column ID, so canvas.csv has only names"),
+        "another-list": ("Student,ID,Group", "20", "HW", ""),
+    },
+)
+def test_what_an_import_into_canvas_would_do_is_told_before_it(
+    tmp_path: Path, head: str, possible: str, title: str, wanted: str
+):
+    put(
+        tmp_path,
+        {"in/leeann_11_91_gae_final.py": "x = 1\n", "in/leeann_11_91_mine.py": "", "in/leeann_11_91_masked.py": ""},
+    )
+    put(tmp_path, {"class.csv": f'{head}\n    Points Possible,,{possible}\n"Lee, Ann",11,\n'})
+    put(tmp_path, {"hw.toml": f'title = "{title}"\nlessons = [1, 4, 5]\npoints = 20\n'})
+    given = "--roster", str(tmp_path / "class.csv"), "--assignment", str(tmp_path / "hw.toml"), "--dry", "1"
+    done = check(str(tmp_path / "in"), *given)
+    *_, told, _ = done.stdout.splitlines()
+    assert wanted in told if wanted else "on the list have handed in" in told, done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("leeann")]
+    near = "no lesson04_gae/gae.py; there is gae_final.py: was it renamed?"
+    assert f"1 files in ., no lesson05_ppo_loss/ppo_loss.py, {near}" in line, line
