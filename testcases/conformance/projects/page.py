@@ -15,35 +15,37 @@ HIDDEN = ("padding=any", "differentiable=no")
 """Nearly every project has them; the text says so once."""
 HEAD = """# Conformance: who agrees with whom
 
-Do the projects that people train with compute the same numbers? We cut the functions that compute PPO's quantities out of
-the released sources of {projects} projects. Then, on {date}, we ran them as they are on the {cases}
-hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). So this page tells you only about these
-versions, and it doesn't tell you how well a project trains. You can run everything again with
-`python -m testcases.conformance.projects`, or one project with `--only KEY`. The program fetches the wheels, and it tells you
+Do the projects that people use for training compute the same numbers? To find out, we took the functions that compute
+PPO's quantities from the released sources of {projects} projects. On {date} we ran these functions, unchanged, on the
+{cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). So this page tells you
+only about these versions, and it doesn't tell you how well a project trains. You can run everything again with `python
+-m testcases.conformance.projects`, or one project with `--only KEY`. The program downloads the wheels, and it tells you
 which checkouts it needs.
 
-**How to read a row.** A project *agrees* if all its cases agree, perhaps under a convention that the project declares. Then
-we quote the place where it does so. A project *fails at a corner* if its ordinary cases agree, but the case whose id we give
-doesn't. And it *differs* if an ordinary case doesn't agree, which is either a plain case or one with numbers under the mask.
-The numbers in parentheses say how many cases of that kind don't agree. But a difference doesn't mean that the project is
-wrong. Look at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can also be
-wrong, and the README says what would convince us.
+**How to read a row.** A project *agrees* if all its cases agree, perhaps under a convention that the project declares.
+If so, we quote the place where the project declares it. A project *fails at a corner* if all ordinary cases agree, but
+some special ones don't. We give the id of one of these. And a project *differs* if an ordinary case doesn't agree.
+Ordinary cases are the plain ones and the ones with numbers under the mask. The numbers in parentheses tell you how many
+cases of a kind don't agree. But a difference doesn't mean that the project is wrong. Look at the case (`ppo-conform
+--case gae-response-gap-01`), read the code, and judge for yourself. A case can also be wrong, and the README tells you
+how to convince us of that.
 
-Nearly every project declares two conventions, so we don't repeat them. First, the answer may hold anything on padding. Second,
-advantages and rewards carry no gradient. The rows also use four short phrases:
+Nearly every project declares the same two conventions, so the rows don't repeat them. First, the answer may hold
+anything on padding. Second, advantages and rewards carry no gradient. The rows also use four short phrases:
 
-- "Left out" names what a project leaves to its caller, such as a mask with gaps. We didn't ask these cases, or we asked
+- "Left out" names what a project leaves to its caller, such as a mask with gaps. We didn't run these cases, or we ran
   them with finite numbers instead of NaN.
-- "NaN enters" means that a NaN under the mask reaches the answer, because 0 * NaN is NaN. It matters only if padding may be
-  NaN.
+- "NaN enters" means that a NaN under the mask reaches the answer, because 0 * NaN is NaN. This matters only if padding
+  can be NaN.
 - "Six digits" means that the numbers agree to 2e-6 but not to 1e-9, for example because 1e-8 was added to a divisor, or
   because the function computes in float32.
-- "Around the call" introduces what the project does before or after the call, because we did the same.
+- "Around the call" introduces what the project does before or after it calls the function. We did the same.
 
-On {opened} we read each thread that this page names, in a public archive of GitHub's threads. The newest thread is from
-September 2026, so some may have changed since then. If we say that a difference isn't reported yet, we searched that archive
-on the same day and found nothing. For these you'll find a text in `testcases/conformance/projects/issues.md` that you could send.
-We looked for threads only about the differences of the next section, and not about the other rows of the tables.
+On {opened} we read each thread that this page names, in a public archive of GitHub's threads. The newest thread in it
+is from September 2026, so some threads may have changed since then. If we say that a difference isn't reported yet,
+that means that we searched this archive on the same day and found nothing. For each of these differences,
+`testcases/conformance/projects/issues.md` has a text that you could send to the project. We searched only for the
+differences in the next section, and not for those in the other rows of the tables.
 
 ## The differences that you'd notice first
 """
@@ -90,7 +92,7 @@ def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
         f"\n**{project['name']} {_version(project)}, {found['operation']}.** {found['says']}",
         f"{found['setting']} {found['state']}",
         f"In case {worst['smallest']} we expected {_code(worst['expected'])} and got {_code(worst['got'])}.",
-        f"To see it again, also with an edit after which all these cases agree, run "
+        f"To see this for yourself, and also an edit after which all these cases agree, run "
         f"`python -m testcases.conformance.projects --finding {name}`.",
     ]
     return "\n".join(lines) + "\n"
