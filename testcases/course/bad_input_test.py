@@ -59,7 +59,7 @@ BODIES = {
     "float32": (RIGHT + "return right.float()", "wrong dtype", ["torch.float64", "torch.float32"]),
     "float32-inside": (RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["six digits"]),
     "another-shape": (RIGHT + "return right[..., None]", "wrong shape", []),
-    "nan": (RIGHT + "return right / 0 * 0", "NaN in the value", []),
+    "nan": (RIGHT + "return right / 0 * 0", "NaN in the answer", []),
     "grad-left-off": ("torch.set_grad_enabled(False)\n" + RIGHT + "return right", "left global settings changed", []),
     "print-flood": ("print('x' * 10_000_000)\nreturn rewards", "wrong value", []),
     "terminal-control": ("print('\\x1b[2J' * 3)\nreturn rewards", "wrong value", []),

@@ -152,9 +152,7 @@ def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: P
     with (course / FILE).open("a", encoding="utf-8") as file:
         file.write("\n")
     out = run(course, "testcases.harness.student.progress")[1]
-    assert (
-        "response_log_probs (changed since)" in out and "You've changed its file since, so run its tests again." in out
-    )
+    assert "response_log_probs (changed since)" in out and "haven't run since you changed its file. Run them all" in out
 
 
 @pytest.mark.slow

@@ -92,13 +92,13 @@ def test_a_plain_tuple_is_as_good_as_a_named_one():
 @pytest.mark.parametrize(
     "expected, got, kind",
     [
-        (torch.tensor([1.0]), torch.tensor([math.nan]), "NaN in the value"),
+        (torch.tensor([1.0]), torch.tensor([math.nan]), "NaN in the answer"),
         (torch.tensor([math.nan]), torch.tensor([math.nan]), "wrong value"),
         (torch.tensor([1.0]), torch.tensor([math.inf]), "wrong value"),
         (torch.tensor([1.0]), torch.tensor([1.0 + 1e-4]), "wrong value"),
         (torch.tensor([0.0, 2.0]).double(), torch.tensor([1e-7, 2.0]).double(), "wrong value, by rounding"),
         (torch.full((1,), 1e-10).double(), torch.full((1,), -1e-10).double(), "wrong value"),
-        (torch.tensor([1.0, math.nan]), torch.tensor([math.nan, math.nan]), "NaN of a real token spread in the value"),
+        (torch.tensor([1.0, math.nan]), torch.tensor([math.nan, math.nan]), "NaN of a real token spread in the answer"),
         (torch.tensor([1.0]), torch.tensor([[1.0]]), "wrong shape"),
         (torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64), "wrong dtype"),
         (1.0, True, "returned a bool"),
@@ -142,7 +142,7 @@ NAN_ON_PADDING, NAN_ON_A_TOKEN = [[1.0, math.nan]], [[math.nan, 1.0]]
         ({"values": NAN_ON_PADDING, "mask": [[True, False]]}, "NaN leaked from the padding into"),
         ({"values": NAN_ON_A_TOKEN, "mask": [[True, False]]}, "NaN of a real token spread in"),
         ({"values": [[1.0, 2.0]], "mask": [[True, False]]}, "NaN in"),
-        ({"values": NAN_ON_PADDING}, "NaN leaked from an input that must not enter into"),
+        ({"values": NAN_ON_PADDING}, "NaN from an input that must be ignored leaked into"),
     ],
 )
 def test_a_nan_is_called_what_it_is(arguments, title: str):
@@ -186,6 +186,12 @@ def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path)
     keep({node: {"": Result("failed", remedies=("Select with `where`.",))}})
     assert "About your last run: Select with `where`." in hint.next_hint(read_lesson("4"), "td_errors")
     assert "last run" not in hint.next_hint(read_lesson("4"), "compute_gae")
+
+
+def test_a_hint_is_about_what_failed_not_about_what_only_changed(state: Path):
+    found = known("lesson04_gae", {"compute_gae": "failed"}, "changed since")
+    keep({node: test.cases for node, test in found.items()})
+    assert hint.next_hint(read_lesson("4"), None).startswith("compute_gae, ")
 
 
 def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, record.Test]:
@@ -244,7 +250,7 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     after = known(lesson, {"compute_response_gae": "failed"}, "passed")
     assert progress.next_step([lesson], after).startswith("Next: compute_response_gae, ")
     after = {node: test.marked("changed since") for node, test in after.items()}
-    assert progress.next_step([lesson], after).endswith("run its tests again.")
+    assert progress.next_step([lesson], after).endswith(f"Run them all:  pytest testcases/{lesson}")
 
 
 def test_a_result_is_of_the_file_as_it_was(state: Path, monkeypatch: pytest.MonkeyPatch):

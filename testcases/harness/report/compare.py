@@ -147,7 +147,8 @@ def _kind(expected: Tensor, got: Tensor, rules: Rules) -> str:
     if not got.is_floating_point():
         return f"wrong {rules.what}"
     if bool((got.isnan() & ~expected.isnan()).any()):
-        return f"{SPREAD if bool(expected.isnan().any()) else rules.nan} the {rules.what}"
+        where = "answer" if rules.what == "value" else rules.what  # In many lessons a value is what a critic says.
+        return f"{SPREAD if bool(expected.isnan().any()) else rules.nan} the {where}"
     return f"wrong {rules.what}{BY_ROUNDING if is_rounding(expected, got) else ''}"
 
 
@@ -167,7 +168,7 @@ def nan_in(arguments: dict[str, Any]) -> str:
         return Rules.nan
     pairs = [(tensor.isnan(), mask) for tensor in broken for mask in masks if tensor.shape[: mask.dim()] == mask.shape]
     if not pairs:
-        return "NaN leaked from an input that must not enter into"
+        return "NaN from an input that must be ignored leaked into"
     return SPREAD if any(bool(nan[mask].any()) for nan, mask in pairs) else "NaN leaked from the padding into"
 
 

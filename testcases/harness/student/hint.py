@@ -33,10 +33,10 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     """
     state = record.so_far()
     if exercise is None:
-        left = progress.left(lesson.name, state)
+        left = progress.most_urgent(lesson.name, state)
         if not left:
             return f"All exercises of {lesson.name} have passed. If you want a hint anyway, name one: EXERCISE=..."
-        exercise = left[0]
+        exercise = next(iter(left))
     exercise = lesson.exercise(exercise)
     steps = hints(lesson.name).get(exercise, [])
     shown = record.read(SHOWN)
@@ -67,7 +67,7 @@ def next_open() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one more hint.")
     parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4" (default: the next open lesson)')
-    parser.add_argument("--exercise", help="(default: the first one that hasn't passed)")
+    parser.add_argument("--exercise", help="(default: the one that failed, or the first that hasn't passed)")
     options = parser.parse_args()
     print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
 

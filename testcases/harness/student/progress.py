@@ -17,12 +17,18 @@ from ..catalog.points import once_written
 from .record import CHANGED, DONE, FAILED, State, Test, exercise_status, so_far, tests_of
 
 BAR = 24
-AGAIN = "You've changed its file since, so run its tests again."
+AGAIN = "Some of its tests haven't run since you changed its file. Run them all:  pytest testcases/{}"
 
 
 def left(lesson: str, state: State) -> list[str]:
     """The exercises of a lesson in which something is left to do."""
     return [name for name in as_in_the_text(lesson) if exercise_status(lesson, name, state) not in DONE]
+
+
+def most_urgent(lesson: str, state: State) -> dict[str, str]:
+    """The exercises that are left, and their status. What has failed comes first; else the order is the text's."""
+    found = {name: exercise_status(lesson, name, state) for name in left(lesson, state)}
+    return dict(sorted(found.items(), key=lambda pair: (*FAILED, pair[1]).index(pair[1])))
 
 
 @cache
@@ -57,13 +63,12 @@ def _points(tests: Iterable[Test]) -> tuple[int, int]:
 
 def next_step(lessons: Iterable[str], state: State) -> str:
     """The first exercise of these lessons that is not done, or the one of another lesson that it waits for, and where
-    it is; empty if there is none. Within a lesson what has failed comes first; else the order is the text's."""
+    it is; empty if there is none."""
     for lesson in lessons:
-        found = {name: exercise_status(lesson, name, state) for name in left(lesson, state)}
-        for name, status in sorted(found.items(), key=lambda pair: pair[1] not in FAILED):
+        for name, status in most_urgent(lesson, state).items():
             if status == "waiting" and (waited := _waits_for(lesson, name, state)):
                 return f"{_step(lesson, waited)} {name} waits for it."
-            then = AGAIN if status == CHANGED else f"Read tutorial/{lesson}/README.md first."
+            then = AGAIN.format(lesson) if status == CHANGED else f"Read tutorial/{lesson}/README.md first."
             return f"{_step(lesson, name)} {then}"
     return ""
 

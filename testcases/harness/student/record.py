@@ -25,7 +25,7 @@ CHANGED = "changed since"
 WORST_FIRST = ("failed", CHANGED, "partly", "waiting", "not started", "not run", "not earned", "kept", "passed")
 """Of a case of a test. "kept": right with the solution's version of what it calls. "changed since": it has failed or
 passed, and its file is another one now. "not earned": a stub would pass it, too."""
-FAILED = ("failed", CHANGED, "partly")
+FAILED = ("failed", "partly", CHANGED)
 DONE = ("passed", "kept")
 
 

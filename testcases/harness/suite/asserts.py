@@ -514,6 +514,8 @@ class Asked:
         read = section_of(diagnosis, asked, lines)
         hint = f"make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}"
         tail = [*lines_of(diagnosis, asked.exercise), f"Read: {read}", f"Hint: {hint}"]
+        if outcome.error and outcome.error.kind == "load":  # No text of an exercise is about a missing colon.
+            tail = ["Fix this first. Once the file loads, all its exercises are tested again."]
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = [task_of(asked.lesson, asked.exercise)], []
         said = report(head, lines, tail, called)
