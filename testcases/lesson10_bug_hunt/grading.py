@@ -118,9 +118,11 @@ def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> Nev
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
         cause = current().explainer.diagnose(answer.call, answer.outcome, neighbors=False).listed
     tail = [f"Likely cause: {cause.why}"] if cause else []
-    tail.append(f'Read: tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"')
+    read = f'tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"'
+    tail.append(f"Read: {read}")
     tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
     said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail, [])
     failed = CheckFailed(said, lesson, exercise, kind, cause.name if cause else None, share)
     failed.outcome, failed.error = answer.outcome, answer.outcome.error
+    failed.causes, failed.read = (cause.why,) if cause else (), read
     raise failed
