@@ -83,18 +83,18 @@ def _check_reward_model(reward_model: Any, policy: Any) -> None:
             "expected RewardModel to be made of a backbone, which has no head, got one of a "
             f"{type(backbone).__name__}; load the backbone with AutoModel, or give the trainer a classifier itself"
         )
-    if _is_classifier(reward_model) and text_config(reward_model).pad_token_id is None:
-        raise ValueError(
-            "expected the reward model to have a pad token, without which it reads only one row at once, got a "
-            f"{type(reward_model).__name__} with none; set reward_model.config.pad_token_id to the pad token of its "
-            "tokenizer"
-        )
     found, known = tokens_of(reward_model if backbone is None else backbone), tokens_of(policy)
     if None not in (found, known) and found != known:
         raise ValueError(
             f"expected a reward model of the policy's {known} tokens, got one of {found}, which would read other "
             "words; text_reward(model, tokenizer) gives it the texts, or call resize_token_embeddings on it if the "
             "tokenizer is the same"
+        )
+    if _is_classifier(reward_model) and text_config(reward_model).pad_token_id is None:
+        raise ValueError(
+            "expected the reward model to have a pad token, without which it reads only one row at once, got a "
+            f"{type(reward_model).__name__} with none; set reward_model.config.pad_token_id to the pad token of its "
+            "tokenizer"
         )
 
 

@@ -41,9 +41,9 @@ anything on padding. Second, advantages and rewards carry no gradient. The rows 
   because the function computes in float32.
 - "Around the call" introduces what the project does before or after it calls the function. We did the same.
 
-On {opened} we read each thread that this page names, in a public archive of GitHub's threads. The newest thread in it
-is from September 2026, so some threads may have changed since then. If we say that a difference isn't reported yet,
-that means that we searched this archive on the same day and found nothing. For each of these differences,
+On {opened} we looked up every thread named on this page in a public archive of GitHub threads. The newest thread in it
+is from September 2026, so some threads may have changed since then. When we say that a difference hasn't been reported
+yet, we mean that we searched this archive on the same day and found nothing. For each of these differences,
 `testcases/conformance/projects/issues.md` has a text that you could send to the project. We searched only for the
 differences in the next section, and not for those in the other rows of the tables.
 
@@ -92,7 +92,7 @@ def _finding(name: str, found: dict[str, Any], record: dict[str, Any]) -> str:
         f"\n**{project['name']} {_version(project)}, {found['operation']}.** {found['says']}",
         f"{found['setting']} {found['state']}",
         f"In case {worst['smallest']} we expected {_code(worst['expected'])} and got {_code(worst['got'])}.",
-        f"To see this for yourself, and also an edit after which all these cases agree, run "
+        f"To see the difference for yourself, along with an edit that makes all these cases agree, run "
         f"`python -m testcases.conformance.projects --finding {name}`.",
     ]
     return "\n".join(lines) + "\n"

@@ -74,7 +74,7 @@ def test_a_finding_is_in_the_record_with_its_threads(name):
     assert all(thread in found["state"] for thread in found["threads"])
     assert len(found["old"]) == len(found["new"]) > 0
     assert RECORD["with the edits"][name] == "agrees"
-    assert found["issue"] == ("ot yet reported to the project" in found["state"])
+    assert found["issue"] == ("been reported yet to " in found["state"])
     assert found["issue"] == (f"\n## {name}: " in ISSUES)
 
 
