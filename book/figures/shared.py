@@ -4,12 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
 from . import BLUE, GREEN, ORANGE, PINK, SKY, YELLOW
 
 Loss = Callable[..., Tensor]
 RULE = "#8b949e"
+
+CREDIT = LinearSegmentedColormap.from_list("credit", [ORANGE, "white", BLUE])
+"""Advantages: blue to write more often, orange to write less often, as in lesson 4's colored review."""
 
 LAMS = torch.tensor([*range(0, 80, 10), *range(80, 101, 2)], dtype=torch.float64) / 100
 TRUTH = torch.arange(7, dtype=torch.float64) / 6

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from book.figures import BLUE, ORANGE, SKY
-from book.figures.shared import LAMS, error_panel
+from book.figures.shared import CREDIT, LAMS, error_panel
 from tiny_models.checkpoints import one_response
 
 from . import suptitle
@@ -24,10 +24,10 @@ QUIET = torch.tensor([word in ("the", "film", "was", "but", "plot") for word in 
 
 def table(grid: Tensor, lams: Sequence[float]) -> tuple[Figure, str]:
     figure, axis = pyplot.subplots()
-    image = axis.imshow(grid, cmap="PuOr_r", vmin=-0.8, vmax=0.8, aspect="auto")
+    image = axis.imshow(grid, cmap=CREDIT, vmin=-0.8, vmax=0.8, aspect="auto")
     for row, column in torch.cartesian_prod(torch.arange(len(lams)), torch.arange(len(WORDS))).tolist():
         number = grid[row, column].item()
-        color = "white" if abs(number) > 0.45 else "black"
+        color = "white" if abs(number) > 0.6 else "black"
         axis.text(column, row, f"{number + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
     axis.set_xticks(range(len(WORDS)), WORDS)
     axis.set_yticks(range(len(lams)), lams)

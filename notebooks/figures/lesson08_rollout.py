@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from book.figures import BLUE, GREEN, ORANGE, SKY
-from book.figures.shared import cache_panels
+from book.figures.shared import CREDIT, cache_panels
 from tiny_models import checkpoints
 
 from . import suptitle
@@ -47,7 +47,7 @@ def one_response(response: Response) -> tuple[Figure, str]:
     table = response.table()
     grid = torch.stack([*table.values()])
     grid[:-3] = 0  # one color scale for numbers of one unit: that of the score
-    image = axis.imshow(grid, cmap="PuOr_r", vmin=-1.2, vmax=1.2, aspect="auto")
+    image = axis.imshow(grid, cmap=CREDIT, vmin=-1.2, vmax=1.2, aspect="auto")
     figure.colorbar(image, label="units of the score", pad=0.01)
     for y, (name, numbers) in enumerate(table.items()):
         for x, number in enumerate(numbers.tolist()):
