@@ -57,7 +57,7 @@ BODIES = {
     "sys-exit": ("import sys\nsys.exit()", "raised SystemExit", ["gae.py:"]),
     "changes-its-input": ("rewards += 1\n" + RIGHT + "return right", "changed its input rewards in place", ["caller"]),
     "float32": (RIGHT + "return right.float()", "wrong dtype", ["torch.float64", "torch.float32"]),
-    "float32-inside": (RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["six digits"]),
+    "float32-inside": (RIGHT + "return right.float().double() + 1e-9", "wrong value, by rounding", ["20 of 21"]),
     "another-shape": (RIGHT + "return right[..., None]", "wrong shape", []),
     "nan": (RIGHT + "return right / 0 * 0", "NaN in the answer", []),
     "grad-left-off": ("torch.set_grad_enabled(False)\n" + RIGHT + "return right", "left global settings changed", []),

@@ -45,6 +45,12 @@ class _Nobody(io.RawIOBase):
     def write(self, data: Any) -> int:
         return len(data)
 
+    def fileno(self) -> int:
+        """Of the process's own stdout."""
+        if sys.__stdout__ is None:
+            raise io.UnsupportedOperation("fileno")
+        return sys.__stdout__.fileno()
+
 
 @contextmanager
 def quiet() -> Iterator[None]:
