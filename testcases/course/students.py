@@ -10,8 +10,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+import pytest
+
+from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, lesson_names
+from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog.points import suites
+from testcases.harness.oracle.mutations import NamedChange
 from testcases.harness.oracle.reference import Reference
 from testcases.harness.oracle.stubs import all_stubs, write_files
 from tiny_models import presets
@@ -31,6 +37,15 @@ POCKET = dataclasses.replace(
 )
 """A preset for runs of seconds."""
 REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
+
+
+LESSONS = [name for name in lesson_names() if suites(name)]
+
+
+def answer_row(lesson: str, answer: NamedChange, *marks: Any) -> Any:
+    """A row of a table of tests, named by lesson, exercise and answer."""
+    name = "-".join([read_lesson(lesson).short, answer.exercise, answer.name])
+    return pytest.param(lesson, answer, id=name, marks=marks)
 
 
 @cache

@@ -1,0 +1,70 @@
+"""Right answers: the suites pass the solutions and every other right way, the basic ones every published formula."""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from testcases.course.students import LESSONS, answer_row, reference
+from testcases.harness.execution.executor import Executor, solutions
+from testcases.harness.execution.messages import Call
+from testcases.harness.oracle.mutations import NamedChange, published_answers, right_answers
+from testcases.harness.oracle.reference import with_change
+from testcases.harness.report.compare import Rules, first_difference
+from testcases.harness.suite.anti_gaming import not_earned
+from testcases.harness.suite.questions import plain
+from testcases.harness.suite.runner import Case, cases, cases_of
+from testcases.harness.suite.session import Engine
+
+PUBLISHED = [answer_row(lesson, one) for lesson in LESSONS for one in published_answers(lesson)]
+RIGHT = [answer_row(lesson, one) for lesson in LESSONS for one in right_answers(lesson)]
+
+
+def _assert_passes(subject: Executor, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
+    """All cases with the first seed; those that draw fresh inputs with the others. Questions are made of seed 0's."""
+    engine = Engine(subject, reference=reference())
+    for seed in seeds:
+        drawing = []
+        engine.seed, engine.thorough = seed, seed == 0
+        with engine.active():
+            for case in chosen:
+                before = engine.draws
+                verdict = case.run()
+                assert verdict is None, f"{case.node}[{case.label}] with seed {seed}\n{verdict}"
+                if engine.draws > before:
+                    drawing.append(case)
+        chosen = drawing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_solutions_pass(lesson: str):
+    """With seed 0 they pass the suites themselves, which run beside this."""
+    _assert_passes(solutions(), cases(lesson), range(1, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson, right", RIGHT)
+def test_right_answer_passes_both_suites(lesson: str, right: NamedChange):
+    _assert_passes(with_change(lesson, right), cases_of(lesson, right.exercise))
+
+
+@pytest.mark.parametrize("lesson, published", PUBLISHED)
+def test_published_formula_earns_all_basic_points(lesson: str, published: NamedChange):
+    """It passes the basic suite, and five times, on fresh plain examples, each of these tests is found to be earned."""
+    engine = Engine(with_change(lesson, published), reference=reference())
+    chosen = [case for case in cases_of(lesson, published.exercise) if case.entry.is_basic]
+    for engine.seed in range(5):
+        passed: dict[str, list[Call]] = {}
+        with engine.active():
+            for case in chosen:
+                verdict = case.run()
+                assert verdict is None, f"{case.node}[{case.label}] with seed {engine.seed}\n{verdict}"
+                passed.setdefault(case.node, []).extend(engine.answered)
+            assert not not_earned(engine, lesson, published.exercise, passed), f"with seed {engine.seed}"
+            for asked in plain(engine.examples(lesson, published.exercise)):
+                right, got = reference().run(asked), engine.ask(asked)
+                assert got.error is None and first_difference(right.value, got.value, Rules(single=True)) is None, (
+                    asked,
+                    right,
+                    got,
+                )
