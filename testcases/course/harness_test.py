@@ -349,6 +349,19 @@ def test_reset_keeps_a_copy(state: Path, tmp_path: Path):
     assert (folder / "lesson04_gae" / "README.md").read_text("utf-8") == "text"
 
 
+def test_a_link_to_nothing_is_no_file(state: Path, monkeypatch: pytest.MonkeyPatch):
+    """Emacs puts one beside a file while somebody edits it."""
+    folder = solved_folder(state / "student")
+    (folder / LESSON / f".#{FILE}").symlink_to("somebody@host.1")
+    monkeypatch.setattr(record, "TUTORIAL", folder)
+    assert record.versions()[f"{LESSON}/{FILE}"]
+    replace_body(folder, "return 2 * rewards")
+    with Engine(executor.student(folder), pays_once=True).active(), pytest.raises(Kept):
+        assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[1.75, 3.0])
+    kept = reset.reset(read_lesson("4"), folder)
+    assert kept is not None and (kept / FILE).is_file()
+
+
 def _to_go(function):
     """Lesson 3 with another `rewards_to_go`."""
     return executor.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)

@@ -67,7 +67,8 @@ class ModuleSet:
         copy = Path(home).resolve() / self.folder.name
         for name in self.own:
             if (self.folder / name).is_dir():
-                shutil.copytree(self.folder / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+                skipped = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(self.folder / name, copy / name, ignore=skipped, ignore_dangling_symlinks=True)
         for path, text in texts.items():
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             (copy / path).write_text(text, "utf-8", "surrogatepass")

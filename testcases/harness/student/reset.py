@@ -28,7 +28,8 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
         while kept.exists():
             stamp += "x"
             kept = FOLDER / "backup" / stamp / lesson.name
-        shutil.copytree(folder, kept, ignore=shutil.ignore_patterns("__pycache__"))
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(folder, kept, ignore=skipped, ignore_dangling_symlinks=True)
     write_files(tutorial, stubs_of(lesson.name))
     forget(lesson.name)
     return kept
