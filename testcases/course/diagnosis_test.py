@@ -14,7 +14,7 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.diagnosis.exceptions import CAUSES
 from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
-from testcases.harness.diagnosis.sentences import SENTENCES, SHOWN, lines_of
+from testcases.harness.diagnosis.sentences import SENTENCES, SHOWN, causes_of
 from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named, Repair, Shows, Sign, Step
 from testcases.harness.execution.executor import Executor, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
@@ -286,7 +286,7 @@ LONG_CODE = "mean(" + " + ".join(f"name_{i}" for i in range(20)) + ").detach()"
 )
 def test_so_much_code_is_shown_as_holds_the_edit(old: str, new: str, shown: str):
     step = Step(7, LONG_CODE, LONG_CODE.replace(old, new))
-    assert f"line 7, `{shown}`" in lines_of(Diagnosis((Repair((step,)),)), "compute_gae")[0]
+    assert f"line 7, `{shown}`" in causes_of(Diagnosis((Repair((step,)),)), "compute_gae")[0][1]
 
 
 def test_each_thing_that_can_be_shown_has_its_words():
@@ -306,8 +306,8 @@ def test_each_sentence_has_at_most_two_lines_on_the_screen():
     step = Step(1234, "x" * SHOWN, "y" * SHOWN)
     causes: list[Cause] = [*signs, *named, Repair((step,)), Repair((step, step))]
     for cause in causes:
-        said = lines_of(Diagnosis((cause,), inside="SharedPolicyAndValue.forward"), "PolicyAndValue.response_values")
-        assert all(len(wrap(one)) <= 2 for one in said), said
+        said = causes_of(Diagnosis((cause,), inside="SharedPolicyAndValue.forward"), "PolicyAndValue.response_values")
+        assert all(len(wrap(" ".join(one).strip())) <= 2 for one in said), said
 
 
 @pytest.mark.parametrize(

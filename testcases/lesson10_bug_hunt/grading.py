@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, Never
 
 from testcases.harness.catalog.handles import exercise_of
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.lessons import section_for
+from testcases.harness.diagnosis.sentences import HEAD, advice_of, section_of
+from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.messages import Call
 from testcases.harness.report.failures import CheckFailed, clean, report, show
 from testcases.harness.suite.asserts import Asked, example, put, scenario
@@ -117,12 +117,10 @@ def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> Nev
     cause = None
     if kind in (REFUSES, MISSED):  # Whatever stops tests before their end is its own cause.
         cause = current().explainer.diagnose(answer.call, answer.outcome, neighbors=False).listed
-    tail = [f"Likely cause: {cause.why}"] if cause else []
-    read = f'tutorial/{lesson}/README.md, "{section_for(lesson, exercise)}"'
-    tail.append(f"Read: {read}")
-    tail.append(f"Hint: make hint LESSON={read_lesson(lesson).number} EXERCISE={exercise}")
+    causes, read = [(HEAD, cause.why)] if cause else [], section_of(Diagnosis(), answer.call)
+    tail = advice_of(causes, read, answer.call)
     said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail, [])
     failed = CheckFailed(said, lesson, exercise, kind, cause.name if cause else None, share)
     failed.outcome, failed.error = answer.outcome, answer.outcome.error
-    failed.causes, failed.read = (cause.why,) if cause else (), read
+    failed.causes, failed.read = tuple(why for _, why in causes), read
     raise failed

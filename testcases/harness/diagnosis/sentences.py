@@ -8,6 +8,7 @@ import string
 from collections.abc import Sequence
 from os.path import commonprefix
 
+from ..catalog.lessons import lesson as read_lesson
 from ..catalog.lessons import section_for
 from ..execution.messages import Call
 from .code import words_of
@@ -96,13 +97,9 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
 }
 
 
-def lines_of(diagnosis: Diagnosis, exercise: str) -> list[str]:
-    """What a failing test says: the idea, in two sentences at most."""
-    return [f"{head} {said}".lstrip() for head, said in causes_of(diagnosis, exercise)]
-
-
 def causes_of(diagnosis: Diagnosis, exercise: str) -> list[tuple[str, str]]:
-    """The same sentences, each with the words that stand before it in a report."""
+    """What a failing test says, the idea, in two sentences at most: each with the words that stand before it in a
+    report."""
     found = [("", _of_twice(diagnosis.twice))] if diagnosis.twice else []
     ideas = [one for one in diagnosis.causes if not isinstance(one, Repair)]
     step = next((one.steps[0] for one in diagnosis.causes if isinstance(one, Repair)), None)
@@ -134,11 +131,17 @@ def remedies_of(diagnosis: Diagnosis) -> list[str]:
     return [f"{one[:1].upper()}{one[1:]}." for one in found]
 
 
-def section_of(diagnosis: Diagnosis, asked: Call, said: Sequence[str]) -> str:
+def section_of(diagnosis: Diagnosis, asked: Call, said: Sequence[str] = ()) -> str:
     """What to read, where the report has `said` this."""
     listed = diagnosis.listed
     heading = listed.read if listed else section_for(asked.lesson, asked.exercise, "\n".join(said))
     return f'tutorial/{asked.lesson}/README.md, "{heading}"'
+
+
+def advice_of(causes: Sequence[tuple[str, str]], read: str, asked: Call) -> list[str]:
+    """The end of a report: these causes, what to read, and how to ask for a hint."""
+    hint = f"make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}"
+    return [*(f"{head} {said}".lstrip() for head, said in causes), f"Read: {read}", f"Hint: {hint}"]
 
 
 def _of_twice(twice: Twice) -> str:

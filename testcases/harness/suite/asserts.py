@@ -22,7 +22,7 @@ from torch import Tensor
 from ..catalog.handles import Scenario, asking, exercise_of, target_of
 from ..catalog.lessons import lesson as read_lesson
 from ..catalog.lessons import task_of
-from ..diagnosis.sentences import causes_of, lines_of, remedies_of, section_of
+from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
 from ..diagnosis.values import Kind, Part
 from ..execution.executor import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
@@ -511,9 +511,8 @@ class Asked:
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
         diagnosis = current().explainer.diagnose(asked, outcome, part=part)
         listed, remedies = diagnosis.listed, (*remedies_of(diagnosis),)
-        read = section_of(diagnosis, asked, lines)
-        hint = f"make hint LESSON={read_lesson(asked.lesson).number} EXERCISE={asked.exercise}"
-        tail = [*lines_of(diagnosis, asked.exercise), f"Read: {read}", f"Hint: {hint}"]
+        causes, read = causes_of(diagnosis, asked.exercise), section_of(diagnosis, asked, lines)
+        tail = advice_of(causes, read, asked)
         if outcome.error and outcome.error.kind == "load":  # No text of an exercise is about a missing colon.
             tail = ["Fix this first. Once the file loads, all its exercises are tested again."]
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
@@ -521,7 +520,7 @@ class Asked:
         said = report(head, lines, tail, called)
         failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
         failed.call, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
-        failed.causes, failed.read = tuple(cause for _, cause in causes_of(diagnosis, asked.exercise)), read
+        failed.causes, failed.read = tuple(cause for _, cause in causes), read
         # Where the student's code raised, `--pdb` stops there.
         raise failed.with_traceback(outcome.exception.__traceback__ if outcome.exception and error else None)
 
