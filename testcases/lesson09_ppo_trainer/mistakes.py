@@ -341,6 +341,10 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
         '    generator.set_state =>     if name == "sampling":\n        generator.set_state'
     )
     """only the sampling's random state is restored; shuffling and the queue of prompts have their own"""
+    global_random_states_not_restored = edit(
+        "    generator.set_state =>     if name not in global_generators():\n        generator.set_state"
+    )
+    """only the trainer's own random states are restored, but a reward function may draw from Python's or numpy's"""
     loaded_into_the_wrapper = edit("self.accelerator.unwrap_model(self.model) => self.model")
     """self.model may be wrapped, and then calls its weights otherwise; load into unwrap_model(self.model)"""
     optimizer_holds_the_old_model = first("from copy import deepcopy\n\nself.model = deepcopy(self.model)")

@@ -1,6 +1,7 @@
 """`save_checkpoint` and `load_checkpoint`, of trainers in the middle of a run."""
 
 import os
+import random
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -181,18 +182,24 @@ def loaded_of(
 ) -> dict[str, Any]:
     """`load_checkpoint` of a file that the reference wrote in the middle of a run; then the optimizer takes one step.
 
+    "next_draw_python" is of Python's generator, from which a reward function may draw.
+
     Args:
         mark_before: the trainer that loads is itself in the middle of another run; with 0 for either mark it is new.
         content: one of `_write`.
         wrapped: the model of the trainer that loads is, as on several processes.
     """
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        stack.callback(random.setstate, random.getstate())
+        random.seed(1)
         _write(Path(directory), content, mark, settings)
+        random.seed(2)
         trainer = _students(lesson, mark_before, **settings)
         if wrapped:
             trainer.model = Wrapped(trainer.model)
         trainer.load_checkpoint(Path(directory) if as_path else directory)
-        state = {**_state_of(trainer), "parts_in_training_mode": parts_in_training_mode(trainer)}
+        state = {**_state_of(trainer), "next_draw_python": random.random()}
+        state["parts_in_training_mode"] = parts_in_training_mode(trainer)
     _take_a_step(trainer, 1.0)
     return {**state, **{f"{name}_one_step_later": table for name, table in tables_of(trainer).items()}}
 
