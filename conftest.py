@@ -119,7 +119,7 @@ class _Plugin:
             if lesson := lesson_of(item.nodeid):
                 item.add_marker(read_lesson(lesson).short)
                 item.add_marker("basic" if is_basic(split_node(item.nodeid)[0]) else "advanced")
-        # Within a lesson the basic suite comes first; a plugin that shuffles does so after this.
+        # Within a lesson the basic suite comes first, where no plugin shuffles after this.
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
