@@ -20,6 +20,7 @@ makes an `Experience` of it, and minibatches and microbatches are some of its ro
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -127,7 +128,7 @@ class PPOTrainer:
         self.history: list[dict[str, float]] = []
         self.steps: list[dict[str, float]] = []
         self._parameters = list(self.model.parameters())
-        self._some_weights: Tensor | None = None
+        self._some_weights: dict[int, Tensor] = {}  # updates done -> some numbers of each weight then
         self._unwhitened = replace(config, whiten_rewards=False)
 
     @property
@@ -431,13 +432,26 @@ class PPOTrainer:
         }
         if self.sampler is not None and not self.config.recompute_log_probs:
             metrics["own_sampler"] = 1.0
-        before, self._some_weights = self._some_weights, _some_of(self.model)
-        is_same = before is not None and torch.allclose(before, self._some_weights, rtol=1e-7)
-        if is_same and self.optimizer.param_groups[0]["lr"] > 0:
+        if self._stood_still():
             metrics["stood_still"] = 1.0  # in the update before
         if self.accelerator.scaler is not None:  # of float16's gradients
             metrics["loss_scale"] = self.accelerator.scaler.get_scale()
         return metrics
+
+    def _stood_still(self) -> bool:
+        """Tell whether the update before changed no weight, although it had a gradient and a learning rate.
+
+        Of each weight that trains, or its part in this process, the first numbers are compared with those of then.
+        """
+        trained = (weight.detach() for weight in self.model.parameters() if weight.requires_grad)
+        local = (getattr(weight, "_local_tensor", weight) for weight in trained)
+        now = torch.cat([weight.flatten()[:8].float() for weight in local])
+        before = self._some_weights.get(self.updates_done - 1)
+        self._some_weights = {self.updates_done: now}
+        has_stepped = any(0.0 < step.get("grad_norm", 1.0) < math.inf for step in self.steps)
+        if before is None or not has_stepped or self.optimizer.param_groups[0]["lr"] == 0.0:
+            return False
+        return torch.allclose(before, now, rtol=1e-7)
 
     def _set_learning_rate(self) -> None:
         for group in self.optimizer.param_groups:
@@ -469,13 +483,6 @@ class PPOTrainer:
 def warm_up_then_decay(num_updates: int) -> Schedule:
     """Raise the learning rates over five updates, before which Adam doesn't know the gradients' scale; then to 0."""
     return lambda updates_done: min((updates_done + 1) / 6, 1.0 - updates_done / num_updates)
-
-
-def _some_of(model: nn.Module) -> Tensor:
-    """The first numbers of each weight that trains, of its part in this process: do the steps move any?"""
-    trained = (weight for weight in model.parameters() if weight.requires_grad)
-    local = (getattr(weight, "_local_tensor", weight).detach() for weight in trained)
-    return torch.cat([weight.flatten()[:8].float() for weight in local])
 
 
 def _weighted(parts: list[dict[str, float]], weights: list[float]) -> dict[str, float]:
