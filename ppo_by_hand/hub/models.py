@@ -53,9 +53,12 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
     Raises:
         ValueError: it cannot be loaded, weights are missing, or the tokenizer has tokens that the model has not.
     """
+    from huggingface_hub import HfApi, try_to_load_from_cache
     from transformers import AutoTokenizer
 
     try:
+        if not Path(name).is_dir() and not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=5)  # one question: without a network loading would retry for a minute
         model, report = auto_class.from_pretrained(name, dtype=dtype, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be

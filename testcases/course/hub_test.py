@@ -207,7 +207,7 @@ BAD = {
         (),
         "or the name of a model that can be downloaded, got nobody/no-model, which is no folder here (",
     ),
-    "no-colon": ({"reward": "no/colon"}, (), "or a module:function, got no/colon, which is no folder here (OSError: "),
+    "no-colon": ({"reward": "no/colon"}, (), "or a module:function, got no/colon, which is no folder here ("),
     "reward-raises": ({"reward": "raises"}, (), "the reward function raises raised KeyError"),
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
     "context": ({"lines": ("a", "a" * 61)}, (), "expected prompt 2 (61 tokens) and 4 new ones to fit"),

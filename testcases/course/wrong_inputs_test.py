@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from huggingface_hub import HfApi
 from transformers import GPT2ForSequenceClassification
 
 from ppo_by_hand.__main__ import main
@@ -233,6 +234,14 @@ def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
 
     ids = torch.full((2, 3), 9)
     refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
+
+
+def test_a_model_that_the_hub_cannot_give_is_asked_for_once(monkeypatch):
+    def asked(hub, name, timeout):
+        raise ConnectionError(f"no network for {name}")
+
+    monkeypatch.setattr(HfApi, "model_info", asked)
+    refused(lambda: load_policy("nobody/no-model", print), "(ConnectionError: no network for nobody/no-model)")
 
 
 FILES = {
