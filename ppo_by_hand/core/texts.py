@@ -82,10 +82,10 @@ def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
 def _tokens(values: Iterable[Any]) -> list[int]:
     """
     Raises:
-        TypeError: one is no whole number; True and False are none here.
+        TypeError: one is no whole number; True and False are none here, nor are the bytes of a text.
     """
     found = list(values)
-    if any(isinstance(value, bool) for value in found):
+    if isinstance(values, bytes) or any(isinstance(value, bool) for value in found):
         raise TypeError
     return [operator.index(value) for value in found]
 
@@ -230,7 +230,10 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> d
     Raises:
         ValueError: it needs one that a prompt doesn't have.
     """
-    parameters = list(inspect.signature(function).parameters.values())[2:]
+    try:
+        parameters = list(inspect.signature(function).parameters.values())[2:]
+    except ValueError:  # written in C
+        return {}
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     needed = [one.name for one in named if one.default is one.empty]
     rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]

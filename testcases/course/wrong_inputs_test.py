@@ -162,6 +162,7 @@ PROMPT_LISTS = {
     "mask-with-a-gap": ([masked([5, 0, 6], [1, 0, 1])] * 5, "no 0 between ones, got [1, 0, 1] in prompt 0"),
     "mask-of-another-length": ([masked([5, 6], [1])] * 5, "a 0 or 1 for each of the 2 input_ids, and no 0"),
     "mask-of-other-numbers": ([masked([5, 6], [0, 2])] * 5, "got [0, 2] in prompt 0"),
+    "bytes": ([b"the cat"] * 5, "got b'the cat' as prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
     "empty-prompt": ([[5], [], [6], [7], [8]], "expected a token in each prompt, got none in prompt"),
     "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
@@ -234,6 +235,11 @@ def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
 
     ids = torch.full((2, 3), 9)
     refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
+
+
+def test_a_reward_function_that_is_written_in_c_gets_the_texts():
+    ids = torch.full((2, 3), 9)
+    refused(lambda: make_scorer(max, hub.tokenizer())(ids, ids == 9, 1), "function max to return finite numbers")
 
 
 def test_a_model_that_the_hub_cannot_give_is_asked_for_once(monkeypatch):
