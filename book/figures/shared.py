@@ -7,10 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
-from . import BLUE, GREEN, ORANGE, PINK, SKY, YELLOW
+from . import BLUE, GREEN, INK, ORANGE, PINK, RULE, SKY, YELLOW
 
 Loss = Callable[..., Tensor]
-RULE = "#8b949e"
 
 CREDIT = LinearSegmentedColormap.from_list("credit", [ORANGE, "white", BLUE])
 """Advantages: blue to write more often, orange to write less often, as in lesson 4's colored review."""
@@ -36,7 +35,7 @@ def error_panel(axes: Axes, bias_squared: Tensor, variance: Tensor) -> None:
     mean_squared = bias_squared + variance
     best = int(mean_squared.argmin())
     axes.stackplot(LAMS, bias_squared, variance, labels=["bias²", "variance"], colors=[SKY, YELLOW])
-    (line,) = axes.plot(LAMS, mean_squared, color="#1f2328", label="mean squared error")
+    (line,) = axes.plot(LAMS, mean_squared, color=INK, label="mean squared error")
     axes.plot(LAMS[best], mean_squared[best], "o", color=line.get_color())
     arrow, least = {"arrowstyle": "->", "shrinkB": 5, "color": line.get_color()}, f"least at lam = {LAMS[best]:.2f}"
     axes.annotate(least, (LAMS[best], mean_squared[best]), (0.86, 0.02), ha="center", arrowprops=arrow)
@@ -104,7 +103,7 @@ def cache_panels(panels: Sequence[Axes], uncached: Sequence[int], cached: Sequen
         ends = range(prompt, prompt + len(counts))
         lefts = [end - count for end, count in zip(ends, counts, strict=True)]
         axes.barh(range(len(counts)), counts, left=lefts, height=0.8, color=color)
-        axes.axvline(prompt, color="#1f2328", lw=1, ls=":")
+        axes.axvline(prompt, color=INK, lw=1, ls=":")
         axes.set(title=f"{name}: {sum(counts)} positions", xlabel="position (dotted: end of the prompt)")
         axes.set(xlim=(0, prompt + len(counts)), ylim=(len(counts) - 0.4, -0.6))
     panels[0].set(ylabel="decoding step")

@@ -14,10 +14,9 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from . import BLUE, PALETTE, SKY
+from . import BLUE, INK, PALETTE, RULE, SKY
 
 matplotlib.use("Agg")
-INK, RULE = "#1f2328", "#8b949e"
 DARK = {INK: "#e6edf3", RULE: "#7d8590", BLUE.lower(): SKY}
 WIDTH = 7.2
 """Inches: the width of a text column; the type is 10 points at this size."""

@@ -7,11 +7,9 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from book.figures import BLUE, GREEN, ORANGE
+from book.figures import BLUE, GREEN, ORANGE, RULE
 
 from . import suptitle
-
-GRAY = "#8b949e"
 
 
 def draw_weights(lengths: Sequence[int], weights: dict[str, Tensor]) -> tuple[Figure, str]:
@@ -52,7 +50,7 @@ def draw_slopes(slopes: dict[str, Tensor]) -> tuple[Figure, str]:
     styles = {"k3 alone": (ORANGE, 0.9), "ratio * k3": (BLUE, 0.9)}
     width = 0.2
     for place, (name, values) in enumerate(slopes.items()):
-        color, alpha = styles.get(name, (GRAY, 0.9 if "policy ||" in name else 0.45))
+        color, alpha = styles.get(name, (RULE, 0.9 if "policy ||" in name else 0.45))
         axes.bar(
             torch.arange(len(values)) + (place - 1.5) * width,
             values.numpy(),
@@ -63,7 +61,7 @@ def draw_slopes(slopes: dict[str, Tensor]) -> tuple[Figure, str]:
         )
     axes.set_xticks(range(len(values)), [f"word {number}" for number in range(len(values))])
     axes.set(ylabel="mean gradient by the logit")
-    axes.axhline(0, color=GRAY, lw=0.8)
+    axes.axhline(0, color=RULE, lw=0.8)
     axes.legend(fontsize=8)
     suptitle(figure, "Whose gradient is it?")
     alt = (
@@ -75,7 +73,7 @@ def draw_slopes(slopes: dict[str, Tensor]) -> tuple[Figure, str]:
 
 def draw_best_of_n(counts: Sequence[int], exact: dict[str, list[float]], bound: list[float]) -> tuple[Figure, str]:
     figure, axes = pyplot.subplots(figsize=(7, 3), layout="constrained")
-    axes.plot(counts, bound, "--", color=GRAY, label="log n - (n - 1) / n")
+    axes.plot(counts, bound, "--", color=RULE, label="log n - (n - 1) / n")
     for (name, values), color in zip(exact.items(), (ORANGE, GREEN, BLUE), strict=True):
         axes.plot(counts, values, marker="o", color=color, label=name)
     axes.set(xscale="log", xlabel="n", ylabel="KL in nats")
