@@ -21,14 +21,12 @@ import stat
 import subprocess
 import sys
 import sysconfig
-from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from testcases.harness.catalog.lessons import ROOT, lesson_names
-from testcases.harness.execution.messages import StudentError
 
 from .staging import HEAVY, HEAVY_MODULES
 
@@ -137,12 +135,6 @@ class Sandbox:
         """How often no worker has started for the submission that is graded now."""
         self.spent = 0.0
         """The seconds that its calls have taken so far."""
-        self.unloaded: Counter[str] = Counter()
-        """File -> how often its loading came to no end."""
-        self.never_load: dict[str, StudentError] = {}
-        """File -> why it is not loaded again, in whatever text."""
-        self.endless: set[tuple[str, str]] = set()
-        """The exercises whose calls came to no end."""
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import math
 import os
 import secrets
 import signal
@@ -30,12 +29,6 @@ from .sandbox import Sandbox, WorkerError
 _CREDENTIALS = struct.Struct("3i")
 _ADD_SEALS, _SEALS = 1033, 1 | 2 | 4
 """Nobody may seal it otherwise, make it smaller or larger."""
-HURRY = 0.25
-"""Of its seconds a call has this share, once an exercise of the submission was found that never ends."""
-MANY = 3
-"""Once there are so many of these, one call without an end is enough."""
-SHORT_TRY = 2.0
-"""The seconds that a file may take to load, once another one of the submission was too slow."""
 
 
 class InSandbox:
@@ -54,12 +47,13 @@ class InSandbox:
         self._behind: _Behind | None = None
         self._ends: dict[tuple[str, str], list[StudentError]] = {}
         self._spent: dict[tuple[str, str], float] = {}
+        self._lost_loads: dict[str, list[StudentError]] = {}
+        """By file, in whatever text: how its loading came to no end."""
         self.unloaded: dict[str, StudentError] = {}
         """By file: how it died while it was loaded."""
 
     def run(self, call: Call) -> Outcome:
         key, file = (call.lesson, call.exercise), f"{call.lesson}/{read_lesson(call.lesson).file_of(call.exercise)}"
-        share = HURRY if self.sandbox.endless else 1.0
         if refused := self._refused(key, file):
             return Outcome(error=refused)
         serves = call.lesson, call.exercise if call.lesson in staging.APART else ""
@@ -73,7 +67,7 @@ class InSandbox:
         try:
             if file not in worker.loaded:
                 worker.load(file, call)
-            outcome = worker.ask(call, share)
+            outcome = worker.ask(call)
         except _Ended as ended:
             self._worker = None
             outcome = Outcome(error=ended.error)
@@ -95,34 +89,25 @@ class InSandbox:
 
     def with_texts(self, texts: Mapping[str, str]) -> InSandbox:
         other = InSandbox(self.sandbox, {**self.files, **{path: text.encode() for path, text in texts.items()}})
-        other._spent = self._spent
+        other._spent, other._lost_loads = self._spent, self._lost_loads
         return other
 
     def _keep_end(self, key: tuple[str, str], file: str, error: StudentError, is_loaded: bool) -> None:
-        ends = self._ends.setdefault(key, [])
-        ends.append(error)
+        self._ends.setdefault(key, []).append(error)
         if not is_loaded and error.kind != "tamper":
             self.unloaded.setdefault(file, error)
-            self.sandbox.unloaded[file] += 1
-            if error.kind == "timeout" or self.sandbox.unloaded[file] >= self.limits.ends:
-                self.sandbox.never_load[file] = error
-        elif error.kind == "timeout" and len(ends) >= self._most_ends:
-            self.sandbox.endless.add(key)
-
-    @property
-    def _most_ends(self) -> int:
-        return 1 if len(self.sandbox.endless) >= MANY else self.limits.ends
+            self._lost_loads.setdefault(file, []).append(error)
 
     def _refused(self, key: tuple[str, str], file: str) -> StudentError | None:
         """Why an exercise is asked nothing more."""
-        if error := self.sandbox.never_load.get(file):
-            self.unloaded.setdefault(file, error)
-            return error
-        ends, limits = self._ends.get(key, []), self.limits
+        ends, loads, limits = self._ends.get(key, []), self._lost_loads.get(file, []), self.limits
+        if loads and (loads[-1].kind == "timeout" or len(loads) >= limits.ends):
+            self.unloaded.setdefault(file, loads[-1])
+            return loads[-1]
         for end in ends:
             if end.kind == "tamper":
                 return end
-        if len(ends) >= self._most_ends:
+        if len(ends) >= limits.ends:
             why = f"not asked, since {len(ends)} of its calls came to no end: {ends[-1].message}"
             return replace(ends[-1], message=why)
         for of, spent, most in (
@@ -131,7 +116,6 @@ class InSandbox:
             ("this submission", self.sandbox.spent, limits.submission_seconds),
         ):
             if spent > most:
-                self.sandbox.endless.add(key)
                 return ends[-1] if ends else _not_asked(f"the calls of {of} together took more than {most:g} seconds")
         return None
 
@@ -301,9 +285,6 @@ class _Worker:
         self.channel, self.status = sandbox.open(lesson, link)
         self.handed = _Handed()
         self.process: int | None = None
-        # Of a submission with a file that was too slow to load, each other file has one short try.
-        self.is_short = any(error.kind == "timeout" for error in sandbox.never_load.values())
-        self.import_seconds = min(self.limits.import_seconds, SHORT_TRY if self.is_short else math.inf)
         self.loaded: set[str] = set()
         deadline = _Clock(None, self.limits.load_seconds).left
         try:
@@ -318,7 +299,7 @@ class _Worker:
     def _send_files(self, own: Mapping[str, bytes], course: Mapping[str, bytes]) -> None:
         files = {f"tutorial/{path}": data for path, data in own.items()}
         files |= {f"course/{path}": data for path, data in course.items()}
-        told = {"lesson": self.serves[0], "import_seconds": self.import_seconds}
+        told = {"lesson": self.serves[0], "import_seconds": self.limits.import_seconds}
         head = json.dumps({**told, "files": [[path, len(data)] for path, data in files.items()]}).encode()
         self.channel.settimeout(self.limits.load_seconds)
         self.channel.sendall(b"".join([struct.pack("<I", len(head)), head, *files.values()]))
@@ -329,9 +310,9 @@ class _Worker:
         Raises:
             _Ended: as for a question.
         """
-        seconds = 0.0 if self.is_short else self._seconds_of(call)
+        seconds = min(call.seconds, self.limits.call_seconds)
         asked = {"load": [call.lesson, call.exercise, seconds]}
-        seconds += self.import_seconds
+        seconds += self.limits.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
         answer, _ = self._exchange(asked, b"", _Clock(self.process, seconds + self.limits.grace_seconds), late)
         if answer != {"loaded": True}:
@@ -339,20 +320,14 @@ class _Worker:
             raise _Ended(late)
         self.loaded.add(file)
 
-    def _seconds_of(self, call: Call) -> float:
-        return min(call.seconds, self.limits.call_seconds)
-
-    def ask(self, call: Call, share: float = 1.0) -> Outcome:
+    def ask(self, call: Call) -> Outcome:
         """
-        Args:
-            share: of the seconds that the call has.
-
         Raises:
             _Ended: the worker died, was late or sent nonsense; it is gone now.
             WorkerError: it never started.
         """
         call = replace(call, arguments=call.shown) if call.behind else call
-        seconds = share * self._seconds_of(call)
+        seconds = min(call.seconds, self.limits.call_seconds)
         (header, body), _ = packed(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
         clock = _Clock(self.process, seconds + self.limits.grace_seconds)

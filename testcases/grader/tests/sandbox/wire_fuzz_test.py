@@ -6,7 +6,6 @@ import random
 import socket
 import struct
 import threading
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -46,7 +45,6 @@ class Box:
 
     def __init__(self, said: Callable[[int], bytes]) -> None:
         self.said = said
-        self.unloaded, self.never_load, self.endless = Counter[str](), dict[str, StudentError](), set[Any]()
 
     def open(self, lesson: str, link: Any = None) -> tuple[socket.socket, socket.socket]:
         (data, theirs), (status, their_status) = socket.socketpair(), socket.socketpair()
