@@ -90,7 +90,7 @@ def _check_reward_model(reward_model: Any, policy: Any) -> None:
             "words; text_reward(model, tokenizer) gives it the texts, or call resize_token_embeddings on it if the "
             "tokenizer is the same"
         )
-    if _is_classifier(reward_model) and text_config(reward_model).pad_token_id is None:
+    if _is_classifier(reward_model) and getattr(text_config(reward_model), "pad_token_id", 0) is None:
         raise ValueError(
             "expected the reward model to have a pad token, without which it reads only one row at once, got a "
             f"{type(reward_model).__name__} with none; set reward_model.config.pad_token_id to the pad token of its "
@@ -109,8 +109,8 @@ def _check_critic(critic: Any) -> None:
 
 
 def _is_classifier(model: Any) -> bool:
-    """Tell whether it's a decoder that classifies sequences; it reads the last token that isn't its pad token."""
-    return isinstance(getattr(model, "score", None), nn.Linear)
+    """Tell whether it's a decoder that classifies sequences: it reads the last token that isn't padding."""
+    return hasattr(model, "config") and isinstance(getattr(model, "score", None), nn.Linear)
 
 
 def _has_head(model: Any) -> bool:

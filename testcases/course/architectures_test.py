@@ -118,10 +118,10 @@ class FewTokens(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = torch.nn.Embedding(4, 1)
+        self.table, self.score = torch.nn.Embedding(4, 2), torch.nn.Linear(2, 1)
 
     def forward(self, input_ids, attention_mask):
-        return self.table(input_ids).sum(dim=(1, 2))
+        return self.score(self.table(input_ids).sum(dim=1)).squeeze(1)
 
 
 def test_a_reward_module_of_ones_own_that_lacks_a_token_is_refused():
