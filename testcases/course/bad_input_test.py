@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.course.students import FILE, LESSON, independent, reference, replace_body, run_pytest, solved_folder
+from testcases.course.students import FILE, LESSON, independent, replace_body, run_pytest, solved_folder
 from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Call, Outcome
@@ -34,7 +34,7 @@ def answering(tmp_path: Path, body: str) -> Path:
 
 def failures(subject: Path | Engine, whole: str = "") -> dict[str, list[CheckFailed]]:
     """By exercise of lesson 4 the first test that fails, and of this one every test."""
-    engine = Engine(executor.student(subject), reference=reference()) if isinstance(subject, Path) else subject
+    engine = Engine(executor.student(subject)) if isinstance(subject, Path) else subject
     found: dict[str, list[CheckFailed]] = {}
     with engine.active():
         for case in {case.node: case for case in cases(LESSON)}.values():
@@ -150,7 +150,7 @@ class Counted:
 def test_an_endless_loop(tmp_path: Path):
     loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
     subject = Counted(executor.student(answering(tmp_path, loop)))
-    found = failures(Engine(subject, reference=reference(), seconds=0.2))
+    found = failures(Engine(subject, seconds=0.2))
     mine = [call for call in subject.asked if call.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
     assert set(found) == {"td_errors"}
@@ -159,7 +159,7 @@ def test_an_endless_loop(tmp_path: Path):
 
 def test_after_two_calls_that_do_not_end_an_exercise_is_asked_nothing_more(tmp_path: Path):
     subject = Counted(executor.student(answering(tmp_path, "while gamma == 0.125:\n    pass\nreturn rewards")))
-    engine = Engine(subject, reference=reference(), seconds=0.1)
+    engine = Engine(subject, seconds=0.1)
     calls = [example(Exercise(LESSON, "td_errors"), [1.0], [2.0, 4.0], [0], gamma=gamma) for gamma in (0.125, 0.5) * 2]
     other = example(Exercise(LESSON, "compute_gae"), [1.0], [2.0, 4.0], [0])
     with engine.active():

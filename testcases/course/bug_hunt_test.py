@@ -233,7 +233,7 @@ def test_a_wrong_repair_without_a_known_cause_reads_an_invariant_that_it_breaks(
 ):
     path = f"{LESSON}/{file}.py"
     source = (ROOT / "solutions" / path).read_text("utf-8").replace(old, new)
-    with Engine(solutions_changed(LESSON, {path: source}), reference=shared_reference()).active():
+    with Engine(solutions_changed(LESSON, {path: source})).active():
         said = [str(verdict) for case in cases_of(LESSON, exercise) if (verdict := case.run())]
     assert said and told in said[0] and ("Must hold:" in said[0]) == bool(told)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from testcases.course.students import reference
 from testcases.harness.catalog.lessons import SOLUTIONS, regions
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.diagnosis.code import definition
@@ -83,7 +82,7 @@ SHORT = {
 
 def rejecting(subject: Executor, lesson: str, exercise: str) -> Iterator[str]:
     """The tests of an exercise that fail."""
-    with Engine(subject, reference=reference(), explanation=NoExplanation).active():
+    with Engine(subject, explanation=NoExplanation).active():
         yield from (f"{case.node}[{case.label}]" for case in cases_of(lesson, exercise) if case.run())
 
 

@@ -25,7 +25,6 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.diagnosis.edits import changed, edits_of
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import InProcess, solutions_changed
-from testcases.harness.oracle.reference import Reference
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 
@@ -121,14 +120,13 @@ def mutants_of(lesson: str) -> list[tuple[str, Mutant]]:
 def survivors(lesson: str, exercise: str | None = None, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
     pass it."""
-    reference = Reference()
     found = [pair for pair in mutants_of(lesson) if exercise in (None, pair[1].exercise)]
     random.Random(0).shuffle(found)
     # A changed `save_checkpoint` writes where it likes.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, mutant in itertools.islice(found, most):
             subject = solutions_changed(lesson, {f"{lesson}/{name}": mutant.source})
-            yield mutant, _passes(lesson, mutant.exercise, subject, reference)
+            yield mutant, _passes(lesson, mutant.exercise, subject)
 
 
 def _exercises(lesson: str) -> list[str]:
@@ -159,8 +157,8 @@ def record(lesson: str) -> list[str]:
     return reasons.get(UNKNOWN, [])
 
 
-def _passes(lesson: str, exercise: str, subject: InProcess, reference: Reference) -> bool:
-    with Engine(subject, reference=reference, explanation=NoExplanation, seconds=1.0).active():
+def _passes(lesson: str, exercise: str, subject: InProcess) -> bool:
+    with Engine(subject, explanation=NoExplanation, seconds=1.0).active():
         try:
             return all(case.run() is None for case in cases_of(lesson, exercise))
         except Exception:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from testcases.course.students import LESSONS, answer_row, reference
+from testcases.course.students import LESSONS, answer_row
 from testcases.harness.execution.executor import Executor, solutions
 from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import NamedChange, published_answers, right_answers
-from testcases.harness.oracle.reference import with_change
+from testcases.harness.oracle.reference import shared_reference, with_change
 from testcases.harness.report.compare import Rules, first_difference
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import plain
@@ -21,7 +21,7 @@ RIGHT = [answer_row(lesson, one) for lesson in LESSONS for one in right_answers(
 
 def _assert_passes(subject: Executor, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
     """All cases with the first seed; those that draw fresh inputs with the others. Questions are made of seed 0's."""
-    engine = Engine(subject, reference=reference())
+    engine = Engine(subject)
     for seed in seeds:
         drawing = []
         engine.seed, engine.thorough = seed, seed == 0
@@ -51,7 +51,7 @@ def test_right_answer_passes_both_suites(lesson: str, right: NamedChange):
 @pytest.mark.parametrize("lesson, published", PUBLISHED)
 def test_published_formula_earns_all_basic_points(lesson: str, published: NamedChange):
     """It passes the basic suite, and five times, on fresh plain examples, each of these tests is found to be earned."""
-    engine = Engine(with_change(lesson, published), reference=reference())
+    engine = Engine(with_change(lesson, published))
     chosen = [case for case in cases_of(lesson, published.exercise) if case.entry.is_basic]
     for engine.seed in range(5):
         passed: dict[str, list[Call]] = {}
@@ -62,7 +62,7 @@ def test_published_formula_earns_all_basic_points(lesson: str, published: NamedC
                 passed.setdefault(case.node, []).extend(engine.answered)
             assert not not_earned(engine, lesson, published.exercise, passed), f"with seed {engine.seed}"
             for asked in plain(engine.examples(lesson, published.exercise)):
-                right, got = reference().run(asked), engine.ask(asked)
+                right, got = shared_reference().run(asked), engine.ask(asked)
                 assert got.error is None and first_difference(right.value, got.value, Rules(single=True)) is None, (
                     asked,
                     right,

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, lesson_names
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import suites
 from testcases.harness.oracle.mutations import NamedChange
-from testcases.harness.oracle.reference import Reference
 from testcases.harness.oracle.stubs import all_stubs, write_files
 from tiny_models import presets
 
@@ -46,12 +44,6 @@ def answer_row(lesson: str, answer: NamedChange, *marks: Any) -> Any:
     """A row of a table of tests, named by lesson, exercise and answer."""
     name = "-".join([read_lesson(lesson).short, answer.exercise, answer.name])
     return pytest.param(lesson, answer, id=name, marks=marks)
-
-
-@cache
-def reference() -> Reference:
-    """Asked the same about each student and each answer, so it remembers; whoever is tested never does."""
-    return Reference()
 
 
 def solved_folder(tmp_path: Path) -> Path:

@@ -1,17 +1,15 @@
 """Nothing for nothing: an answer that is constant, an input or always an error earns 0 in every exercise."""
 
-import inspect
 from collections.abc import Iterator
 
 import pytest
 
-from testcases.course.students import reference
 from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import NamedChange, instead
-from testcases.harness.oracle.reference import examples, with_change
+from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.runner import cases_of, entries
 from testcases.harness.suite.session import Engine
@@ -21,7 +19,7 @@ EXERCISES = [(lesson, exercise) for lesson in lesson_names() for exercise in rea
 
 def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
     """The arguments stay checked: only the region is replaced."""
-    parameters = list(inspect.signature(reference().executor.function(lesson, exercise)).parameters)
+    parameters = shared_reference().parameters(lesson, exercise)
     given = [name for name in parameters if name != "self"]
     lines = ["return 0.0", "raise ValueError('expected')"]
     if all(asked.scenario for asked in examples(lesson, exercise)):
@@ -42,7 +40,7 @@ def test_trivial_answers_earn_nothing(lesson: str, exercise: str):
 
 def points_of(lesson: str, answer: NamedChange) -> dict[str, int]:
     """The tests of the exercise that give points to this answer."""
-    engine = Engine(with_change(lesson, answer), reference=reference(), explanation=NoExplanation, seconds=2.0)
+    engine = Engine(with_change(lesson, answer), explanation=NoExplanation, seconds=2.0)
     failed: set[str] = set()
     passed: dict[str, list[Call]] = {}
     with engine.active():

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from testcases.course.students import LESSONS, answer_row, reference
+from testcases.course.students import LESSONS, answer_row
 from testcases.harness.catalog.lessons import headings
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.oracle.mutations import WrongAnswer, wrong_answers
@@ -37,7 +37,7 @@ WRONG = [
 
 @pytest.mark.parametrize("lesson, wrong", WRONG)
 def test_a_suite_rejects_the_wrong_answer(lesson: str, wrong: WrongAnswer):
-    with Engine(with_change(lesson, wrong), reference=reference(), explanation=NoExplanation).active():
+    with Engine(with_change(lesson, wrong), explanation=NoExplanation).active():
         verdicts = (case.run() for case in cases_of(lesson, wrong.exercise))
         first = next(filter(None, verdicts), None)
     assert isinstance(first, CheckFailed), f"no test of {wrong.exercise} rejects it: {first!r}"
@@ -46,7 +46,7 @@ def test_a_suite_rejects_the_wrong_answer(lesson: str, wrong: WrongAnswer):
 @pytest.mark.parametrize("lesson, wrong", WRONG[::SAMPLE])
 def test_the_wrong_answer_is_named(lesson: str, wrong: WrongAnswer):
     """By the first test that fails, in as many lines as a report may have. Where it raises, its exception speaks."""
-    with Engine(with_change(lesson, wrong), reference=reference()).active():
+    with Engine(with_change(lesson, wrong)).active():
         verdicts = (case.run() for case in cases_of(lesson, wrong.exercise))
         first = next(one for one in verdicts if isinstance(one, CheckFailed))
     assert len(str(first).splitlines()) <= MAX_LINES, str(first)

@@ -17,7 +17,6 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.lessons import lesson_names, region_of
 from testcases.harness.diagnosis.explain import faults
 from testcases.harness.execution.executor import InProcess, solutions_changed
-from testcases.harness.oracle.reference import shared_reference
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
@@ -45,7 +44,7 @@ def subject_of(bodies: Mapping[str, str]) -> InProcess:
 
 
 def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
-    with (engine := Engine(subject, reference=shared_reference())).active():
+    with (engine := Engine(subject)).active():
         for case in cases_of(lesson_of(exercise), exercise):
             engine.begin_test(case.entry.is_basic)
             if isinstance(verdict := case.run(), CheckFailed):

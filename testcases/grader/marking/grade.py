@@ -18,7 +18,7 @@ from testcases.harness.catalog.lessons import lesson as read_lesson
 from testcases.harness.catalog.points import Entry
 from testcases.harness.execution.messages import Call, StudentError
 from testcases.harness.execution.modules import text_of
-from testcases.harness.oracle.reference import Reference
+from testcases.harness.oracle.reference import shared_reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right
@@ -145,7 +145,6 @@ class Grader:
     """Those of the assignment."""
     suites: Mapping[str, str] = field(default_factory=dict)
     """Lesson -> a hash of all that its marks depend on."""
-    reference: Reference = field(default_factory=Reference)
 
     def grade(
         self, submission: Submission, keep: Callable[[dict[str, Any]], None] = lambda result: None
@@ -164,9 +163,7 @@ class Grader:
             # One for each lesson, so that no answer is kept longer than that.
             subject = InSandbox(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
-            with Engine(
-                subject, reference=self.reference, seed=seed, explanation=Sparing, believes=False, pays_once=True
-            ).active() as engine:
+            with Engine(subject, seed=seed, explanation=Sparing, believes=False, pays_once=True).active() as engine:
                 try:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
@@ -269,7 +266,7 @@ class Grader:
         return Result(entry, WRONG if self._reference_passes(case, seed) else GRADER, text)
 
     def _reference_passes(self, case: Case, seed: int) -> bool:
-        with Engine(self.reference.executor, reference=self.reference, seed=seed).active():
+        with Engine(shared_reference().executor, seed=seed).active():
             try:
                 return case.run() is None
             except Exception:

@@ -11,7 +11,7 @@ from testcases.harness.catalog.lessons import lesson_names
 from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.messages import Call, Outcome, StudentError, tensors_in
 from testcases.harness.oracle.memo import packed
-from testcases.harness.oracle.reference import Reference, drawn
+from testcases.harness.oracle.reference import Reference, drawn, shared_reference
 from testcases.harness.suite.session import Engine
 
 NO_CAUSES: Any = lambda *of: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
@@ -68,18 +68,17 @@ def _distance(one: Call, other: Call) -> float:
 
 def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") -> dict[str, tuple[int, list[str]]]:
     """Of each exercise, what the table earns, and for what."""
-    reference = Reference()
-    subject = ByHeart(reference)
+    subject = ByHeart(shared_reference())
     asked = tuple((lesson, name) for name in exercises)
     tests = plan(asked)
     box = SimpleNamespace(kind="none")
-    grader = Grader(box, secret_of(secret), reference=reference)  # type: ignore[arg-type]
+    grader = Grader(box, secret_of(secret))  # type: ignore[arg-type]
     files = {f"{lesson}/{read_lesson(lesson).file_of(name)}": b"by heart" for name in exercises}
     submission: Any = SimpleNamespace(files=files, others=[], newer={})
     found: dict[str, tuple[int, list[str]]] = {}
     for seed in (PUBLIC, EARLIER, grader.secret.seed(lesson, "")):
         subject.learns = seed in (PUBLIC, EARLIER)
-        with Engine(subject, reference=reference, seed=seed, explanation=NO_CAUSES).active() as engine:
+        with Engine(subject, seed=seed, explanation=NO_CAUSES).active() as engine:
             for name in exercises:
                 marks = grader._exercise(engine, submission, name, tests[lesson][name])
                 earned = [test["id"] for test in marks["tests"] if test["score"]]
