@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from .right import RIGHT
 
-HEADS = "Likely cause:", "One of several causes:", "Must hold:", "Your file defines"
-
 
 class Row(NamedTuple):
     name: str
@@ -66,13 +64,3 @@ def _read(name: str) -> Any:
 def judged() -> dict[str, list[str]]:
     """Verdict -> the names of the rows."""
     return _read("judged")
-
-
-def heard(report: str) -> str:
-    """The cause that a report names, on one line; empty where it names none."""
-    lines = report.split("\n")
-    first = next((i for i, line in enumerate(lines) if line.strip().startswith(HEADS)), None)
-    if first is None:
-        return ""
-    last = next((i for i in range(first, len(lines)) if lines[i].strip().startswith(("Read:", "Run:", "Hint:"))), None)
-    return " ".join(" ".join(lines[first:last]).split())
