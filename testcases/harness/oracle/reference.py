@@ -33,7 +33,7 @@ def kept(method: Any) -> Any:
 
 
 class Reference:
-    """Whose answers are right. Engines may share one: what it has answered once is kept."""
+    """Whose answers are right; what it has answered once is kept."""
 
     def __init__(self) -> None:
         self.executor = Remembering(solutions())
@@ -67,7 +67,7 @@ class Reference:
 
 @functools.cache
 def shared_reference() -> Reference:
-    """One for all of this process that are not given another."""
+    """One for all of this process."""
     return Reference()
 
 

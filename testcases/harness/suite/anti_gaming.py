@@ -60,7 +60,7 @@ def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, 
 def not_earned_again(engine: Engine, lesson: str, exercise: str, passed: Sequence[str]) -> dict[str, str]:
     """The same of tests that have passed before, perhaps in another process: the reference is asked what they ask."""
     questions: dict[str, list[Call]] = {}
-    asked = Engine(engine.reference.executor, reference=engine.reference, seed=engine.seed)
+    asked = Engine(engine.reference.executor, seed=engine.seed)
     with asked.active():
         for case in cases_of(lesson, exercise):
             if case.node in passed:

@@ -52,7 +52,7 @@ def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
 
 
 def _passes(engine: Engine, subject: Executor, lesson: str, exercise: str) -> bool:
-    other = Engine(subject, reference=engine.reference, explanation=NoExplanation, seed=engine.seed)
+    other = Engine(subject, explanation=NoExplanation, seed=engine.seed)
     other.believes, other.seconds = engine.believes, engine.seconds
     with other.active(), other.in_silence():
         return all(case.run() is None for case in cases_of(lesson, exercise))

@@ -36,8 +36,6 @@ class Engine:
     subject: Executor
     """Whose code the checks are about."""
     _: KW_ONLY
-    reference: Reference = field(default_factory=shared_reference)
-    """Whose answers are right; engines may share one."""
     seed: int = 0
     """Seed of the fresh random inputs."""
     explanation: Callable[[Executor, Reference, FirstFailure], Explanation] = Explanation
@@ -67,6 +65,11 @@ class Engine:
 
     _late: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
     _endless: dict[tuple[str, str], Outcome] = field(default_factory=dict, init=False)
+
+    @property
+    def reference(self) -> Reference:
+        """Whose answers are right."""
+        return shared_reference()
 
     @contextmanager
     def active(self) -> Iterator[Engine]:
@@ -112,7 +115,7 @@ class Engine:
 
     def _first_failure(self, subject: Executor, lesson: str, exercise: str) -> CheckFailed | None:
         """Of an exercise's own tests. What is not written yet fails nothing."""
-        other = Engine(subject, reference=self.reference, explanation=NoExplanation)
+        other = Engine(subject, explanation=NoExplanation)
         with other.active(), other.in_silence():
             verdicts = (case.run() for case in cases_of(lesson, exercise))
             return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
