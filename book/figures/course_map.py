@@ -91,13 +91,13 @@ def one_response() -> tuple[Figure, str]:
             strong = "bold" if row > 3 and abs(number) > 0.5 else "normal"
             text = f"{round(number, 2) + 0.0:.2f}"
             axes.text(column, y, text, ha="center", va="center", fontsize=9, fontweight=strong)
-    axes.text(5, 0.95, f'eleven actions after the prompt "{one.prompt}"', ha="center", color=RULE)
+    axes.text(5, 0.95, f'eleven actions after the prompt "{one.prompt}", all numbers rounded', ha="center", color=RULE)
     axes.text(-0.65, 0.0, f"score {one.score:.2f}", ha="right", va="center", color=INK)
     alt = (
         "One response, 'the film was superb but the plot was weak .' and EOS, to the prompt 'review the film :'. Below "
         "each token are the policy's log-probability, the reference's, the reward (a small KL penalty, and the score "
-        "0.48 at the end), the critic's value before the token, the TD error and the advantage. The TD error is 0.72 "
-        "at 'superb' and -0.76 at 'weak'."
+        "0.48 at the end), the critic's value before the token, the TD error and the advantage, all rounded. The TD "
+        "error is 0.72 at 'superb' and -0.76 at 'weak'."
     )
     return figure, alt
 

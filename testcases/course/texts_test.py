@@ -97,6 +97,10 @@ TEXTS = [ROOT / "tutorial" / "README.md", *sorted((ROOT / "tutorial").glob("less
 SAID = {
     "tutorial/README.md": (
         "the score: {score:.2f}.",
+        'at "but", for example. Its own TD error is {TD error[but]:.2f}, but its advantage is {advantages[but]:.2f}',
+        "this word even gets {rewards[weak]:.2f}",
+        "${values[.]:.2f} - {values[weak]:.2f} + {rewards[weak]:.2f} = -0.77$, but the exact ones give "
+        "{TD error[weak]:.2f}",
         "-{kl_coef} * ({log_probs[superb]:.2f} + {minus_ref[superb]:.2f}) = {rewards[superb]:.2f}",
         '"superb" raises it from {values[superb]:.2f} to {values[but]:.2f}, and "weak" lowers it from '
         "{values[weak]:.2f} to {values[.]:.2f}",
