@@ -14,7 +14,7 @@ import torch._dynamo  # The first optimizer loads it, which takes seconds: not i
 from torch import Tensor, nn
 
 from testcases.harness.doubles.calls import forget_the_batch
-from testcases.harness.doubles.outputs import HuggingFaceModel, Output
+from testcases.harness.doubles.models import HuggingFaceModel, Output
 
 
 class Reader(HuggingFaceModel):

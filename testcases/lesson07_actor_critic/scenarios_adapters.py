@@ -7,7 +7,7 @@ import torch
 from peft import LoraConfig, get_peft_model  # It takes seconds to load: not in a student's time.
 from torch import Tensor
 
-from testcases.harness.doubles.backbones import Line
+from testcases.harness.doubles.models import Line
 
 from .scenarios_copies import give_gradients, gradients_of, in_train_mode, listed, trainable_in
 

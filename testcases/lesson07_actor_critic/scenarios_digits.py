@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.harness.doubles.outputs import HuggingFaceModel, Output, last_places
+from testcases.harness.doubles.models import HuggingFaceModel, Output, last_places
 
 DIGITS = [[1.0, 10.0, 100.0]]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from solutions.lesson08_rollout import Generation, recompute_log_probs
-from testcases.harness.doubles.backbones import TinyLM
+from testcases.harness.doubles.models import TinyLM
 from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, scenario
 from testcases.lesson08_rollout.examples import CASE, readable
 from tutorial.lesson08_rollout import Experience, evaluate_responses, generate, sample_token

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness.doubles.backbones import TinyLM
+from testcases.harness.doubles.models import TinyLM
 
 from .scenarios_models import Script, Table, modes_of
 

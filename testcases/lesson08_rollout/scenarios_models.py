@@ -9,10 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.harness.doubles.backbones import TinyBackbone, TinyLM
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.doubles.outputs import Output
-from testcases.harness.doubles.policies import TableCritic, TablePolicy
+from testcases.harness.doubles.models import Output, TableCritic, TablePolicy, TinyBackbone, TinyLM
 
 
 class Table(TablePolicy):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.harness.doubles.backbones import TinyLM
+from testcases.harness.doubles.models import TinyLM
 
 from .scenarios_experience import plain
 from .scenarios_models import Adapted, Critic, Table, actor_critic, modes_of, tiny_actor_critic

@@ -16,7 +16,7 @@ from torch import Tensor
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
-from testcases.harness.doubles.policies import Wrapped
+from testcases.harness.doubles.models import Wrapped
 
 from .scenarios_trainer import (
     EPOCHS,

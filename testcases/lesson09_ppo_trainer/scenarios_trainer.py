@@ -15,8 +15,7 @@ from torch import Tensor
 
 from solutions.lesson07_actor_critic import PolicyAndValue
 from solutions.lesson08_rollout import Experience
-from testcases.harness.doubles.policies import TableCritic, TablePolicy, TableReward
-from testcases.harness.doubles.tokenizers import Letters
+from testcases.harness.doubles.models import Letters, TableCritic, TablePolicy, TableReward
 
 # The tables are on the CPU, and have to stay there on a machine with a GPU.
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")

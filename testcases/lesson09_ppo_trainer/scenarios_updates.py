@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from solutions.lesson08_rollout import Experience, Generation, merge_experiences
-from testcases.harness.doubles.policies import Wrapped
+from testcases.harness.doubles.models import Wrapped
 
 from .scenarios_trainer import (
     EPOCHS,

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from solutions.lesson08_rollout import Experience
 from solutions.lesson09_ppo_trainer import PPOConfig
 from solutions.lesson11_scaling import Processes
-from testcases.harness.doubles.backbones import Line
+from testcases.harness.doubles.models import Line
 
 # The models are on the CPU, and have to stay there on a machine with a GPU.
 os.environ.setdefault("ACCELERATE_USE_CPU", "true")

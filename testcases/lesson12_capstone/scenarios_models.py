@@ -7,9 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from testcases.harness.doubles.outputs import HuggingFaceModel, Output, last_places
-from testcases.harness.doubles.policies import Cache, TablePolicy
-from testcases.harness.doubles.tokenizers import Words
+from testcases.harness.doubles.models import Cache, HuggingFaceModel, Output, TablePolicy, Words, last_places
 from tiny_models.language import VOCABULARY
 
 PAD, EOS = 0, 1
