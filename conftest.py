@@ -20,18 +20,29 @@ greet()  # before torch is loaded
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from testcases.harness.catalog.lessons import ROOT, TESTCASES, TUTORIAL, lesson_names  # noqa: E402
-from testcases.harness.catalog.lessons import lesson as read_lesson  # noqa: E402
-from testcases.harness.catalog.points import CONTRACT, KINDS, Entry, is_basic, lesson_of, split_node, suites  # noqa: E402
-from testcases.harness.execution import executor  # noqa: E402
-from testcases.harness.oracle.reference import EXAMPLE_SEED, drawn  # noqa: E402
-from testcases.harness.report.failures import Kept, NotStarted, Waiting, shortened  # noqa: E402
-from testcases.harness.student import last_words, own_tests, record, summary  # noqa: E402
-from testcases.harness.student.verdicts import OPEN, Verdicts, told  # noqa: E402
-from testcases.harness.suite import anti_gaming  # noqa: E402
-from testcases.harness.suite.asserts import failure_of  # noqa: E402
-from testcases.harness.suite.runner import entry_of, keep_what_is_loaded, load  # noqa: E402
-from testcases.harness.suite.session import Engine  # noqa: E402
+from testcases.harness.catalog import (
+    CONTRACT,
+    KINDS,
+    ROOT,
+    TESTCASES,
+    TUTORIAL,
+    Entry,
+    is_basic,
+    lesson_names,
+    lesson_of,
+    read_lesson,
+    split_node,
+    suites,
+)
+from testcases.harness.execution import executor
+from testcases.harness.oracle.reference import EXAMPLE_SEED, drawn
+from testcases.harness.report.failures import shortened
+from testcases.harness.student import last_words, own_tests, progress, summary
+from testcases.harness.student.verdicts import OPEN, Verdicts, told
+from testcases.harness.suite import anti_gaming
+from testcases.harness.suite.asserts import verdict_of
+from testcases.harness.suite.runner import entry_of, keep_what_is_loaded, load
+from testcases.harness.suite.session import Engine
 
 LEAVE = os._exit
 
@@ -101,15 +112,12 @@ class _Plugin:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.subject: str = config.getoption("--subject")
-        self.collected: list[pytest.Item] = []
+        self.in_order: list[pytest.Item] = []
         self.entries: dict[pytest.Item, Entry] = {}
-        self.versions = record.versions()
+        self.sources: dict[str, str] = {}
         self.note: Any = None
         with suppress(OSError):
             self.note = last_words.note(_folder(self.subject)) if self.subject != "solutions" else None
-
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        self.collected.append(item)  # in the order of the suites, before a plugin shuffles the tests
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -121,6 +129,7 @@ class _Plugin:
                 item.add_marker("basic" if is_basic(split_node(item.nodeid)[0]) else "advanced")
         # Within a lesson the basic suite comes first, where no plugin shuffles after this.
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
+        self.in_order = [*items]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Load the lessons, what their scenarios need, such as peft, and all their suites, whose points are counted
@@ -133,7 +142,7 @@ class _Plugin:
         except LookupError as error:
             raise pytest.UsageError(str(error)) from None
         chosen = {*session.items}
-        found = ((item, entry_of(item.nodeid)) for item in self.collected if item in chosen)
+        found = ((item, entry_of(item.nodeid)) for item in self.in_order if item in chosen)
         self.entries = {item: entry for item, entry in found if entry}
         self.verdicts = Verdicts(self.entries)
         for lesson in {entry.lesson for entry in self.entries.values()}:
@@ -180,8 +189,7 @@ class _Plugin:
                 self.engine.end_test()
                 return result
             except (Exception, pytest.fail.Exception) as error:
-                found = failure_of(error)
-                if not isinstance(found, (AssertionError, Kept, NotStarted, Waiting)):
+                if (found := verdict_of(error)) is None:
                     raise
                 verdict = self.verdicts.of(item, found)
         raise verdict from None
@@ -199,9 +207,10 @@ class _Plugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        terminal = self.config.pluginmanager.getplugin("terminalreporter")
-        for sentence in last_words.left_behind() if self.note and terminal else ():
-            terminal.write_line(sentence)
+        if terminal := self.config.pluginmanager.getplugin("terminalreporter"):
+            self.sources = progress.sources()
+            for sentence in last_words.left_behind() if self.note else ():
+                terminal.write_line(sentence)
         if self.note:
             faulthandler.enable(self.note)  # in place of the terminal, to which pytest has Python write a crash
 
@@ -223,7 +232,7 @@ class _Plugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         not_earned = partial(anti_gaming.not_earned_again, self.engine)
-        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.versions)
+        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.sources)
         with run.first_failures(self.config.getoption("--full")):
             result = yield
         run.write_ending()

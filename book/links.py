@@ -7,8 +7,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import TUTORIAL, lesson_names, read_lesson
 
 from .stage import repository
 from .texts import REFERENCE, slugify, table_rows

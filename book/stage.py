@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog.lessons import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names, read_lesson
 
 from .texts import REFERENCE, TOP, lesson_texts, moved, sections, title_of, with_parts
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from mdit_py_plugins.anchors.index import slugify
 
-from testcases.harness.catalog.lessons import ROOT, TUTORIAL
+from testcases.harness.catalog import ROOT, TUTORIAL
 
 HEADING = re.compile(r"^(#{1,6})\s+(.*?)\s*#*$")
 LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)\s]+)(\))")

@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testcases.harness.catalog.lessons import CAPSTONE, course_lessons, lesson_names  # noqa: E402
+from testcases.harness.catalog import CAPSTONE, course_lessons, lesson_names  # noqa: E402
 from testcases.harness.execution.modules import ModuleSet  # noqa: E402
 
 _for_good = ExitStack()

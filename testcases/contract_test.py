@@ -10,24 +10,40 @@ What differs from exercise to exercise stands in a lesson's contract.py:
 An exercise of which a suite has such a test itself, `test_compute_gae_agrees_with_the_reference`, is left out here.
 """
 
+import ast
+import functools
 import importlib
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
-from testcases.harness.catalog.handles import Exercise, exercise_of
-from testcases.harness.catalog.lessons import TESTCASES, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import CONTRACT, Entry, is_basic, names_in_tests
-from testcases.harness.execution.messages import Call, in_float32, tensors_in
+from testcases.harness.catalog import (
+    CONTRACT,
+    SOLUTIONS,
+    TESTCASES,
+    Entry,
+    is_basic,
+    lesson_names,
+    names_in_tests,
+    read_lesson,
+)
+from testcases.harness.diagnosis.values import CHEAP
+from testcases.harness.execution.messages import Call, Outcome, in_float32, leaves, tensors_in
+from testcases.harness.report.failures import show
 from testcases.harness.suite import runner
-from testcases.harness.suite.asserts import example, put
-from testcases.harness.suite.every_exercise import check_common_questions
-from testcases.harness.suite.questions import hard, plain
+from testcases.harness.suite.asked import put
+from testcases.harness.suite.asserts import Exercise, example, exercise_of
+from testcases.harness.suite.questions import hard, plain, sizes, views, with_a_nan
 from testcases.harness.suite.session import current
+
+SHOWN = re.compile(r"NaN[^.]*\b(?:shows|stays)\b")
+"""In a docstring: the exercise promises to show the NaN of a real token."""
 
 
 def test_agrees_with_the_reference(entry: Entry) -> None:
@@ -37,7 +53,7 @@ def test_agrees_with_the_reference(entry: Entry) -> None:
     if current().thorough:
         for asked in (in_float32(one) for one in examples if not one.scenario and not hard(one)):
             put(asked).matches_reference()
-        check_common_questions(Exercise(entry.lesson, entry.exercise))
+        check_common_questions(entry)
 
 
 def test_keeps_its_defaults(entry: Entry) -> None:
@@ -47,8 +63,7 @@ def test_keeps_its_defaults(entry: Entry) -> None:
         needed = {name: value for name, value in asked.arguments.items() if name in required}
         short = replace(asked, arguments=needed, grad_of=(), positional=min(asked.positional, len(needed)))
         # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
-        right = current().reference.run(short)
-        if not any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value)):
+        if not _has_nan(current().reference.run(short)):
             put(short).matches_reference()
 
 
@@ -62,6 +77,60 @@ def plain_examples(entry: Entry) -> Sequence[Call]:
     if not direct:
         raise LookupError(f"{entry.exercise} has no example that calls it without a scenario")
     return plain(direct)
+
+
+def check_common_questions(entry: Entry) -> None:
+    """The exercise answers all questions that are made of its examples as the reference does."""
+    examples = current().examples(entry.lesson, entry.exercise)
+    direct = [question for question in examples if not question.scenario and question.seconds <= CHEAP]
+    for question in (*views(direct), *sizes(direct)):
+        right = current().reference.run(question)
+        # What the reference refuses, or is not defined for, says nothing of the exercise.
+        if not right.error and not _has_nan(right):
+            put(question).matches_reference()
+    if _promises_to_show_nan(entry.lesson, entry.exercise):
+        _hides_no_nan(direct)
+
+
+def _has_nan(right: Outcome) -> bool:
+    return any(bool(tensor.isnan().any()) for tensor in tensors_in(right.value))
+
+
+@functools.cache
+def _promises_to_show_nan(lesson: str, exercise: str) -> bool:
+    """Whether its docstring says so, or that of its file, which holds for all exercises in it."""
+    tree = ast.parse((SOLUTIONS / lesson / read_lesson(lesson).file_of(exercise)).read_text("utf-8"))
+    own = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == exercise]
+    docstrings = [ast.get_docstring(tree), *map(ast.get_docstring, own)]
+    return any(SHOWN.search(docstring or "") for docstring in docstrings)
+
+
+def _hides_no_nan(direct: Sequence[Call]) -> None:
+    """A plain example with NaN in the second row of each tensor: a part of the answer that shows it has to show some.
+
+    How far it spreads depends on the way: who multiplies by a matrix of weights meets 0 * NaN.
+    """
+    for question in ([one for one in direct if not hard(one)] or direct)[:1]:
+        for name, value in question.arguments.items():
+            if not (isinstance(value, Tensor) and value.is_floating_point() and value.numel()):
+                continue
+            broken = {**question.arguments, name: with_a_nan(value)}
+            asked = replace(question, arguments=broken, grad_of=())
+            right = current().reference.run(asked)
+            answer = put(asked)
+            if right.error or answer.outcome.error:
+                continue
+            pairs = zip(leaves(right.value), leaves(answer.outcome.value), strict=False)
+            if any(_is_hidden(wanted, got) for (_, wanted), (_, got) in pairs):
+                said = f"`{name}` has a NaN at a real token, and it has to show in the answer"
+                answer.fail("hides a NaN", [f"got      {show(answer.outcome.value)}", said])
+
+
+def _is_hidden(wanted: Any, got: Any) -> bool:
+    """Whether there is a NaN in the first, and none in the second."""
+    if not isinstance(wanted, (Tensor, float)) or not isinstance(got, (Tensor, float)):
+        return False
+    return bool(torch.as_tensor(wanted).isnan().any()) and not bool(torch.as_tensor(got).isnan().any())
 
 
 def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, Callable[..., None], dict[str, Any]]]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, on_the_path
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import TUTORIAL, course_lessons, on_the_path, read_lesson
 
 FAILED = 1
 """pytest's exit status where not all has passed that was asked for."""

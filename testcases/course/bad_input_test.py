@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from testcases.course.students import FILE, LESSON, independent, replace_body, run_pytest, solved_folder
-from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
-from testcases.harness.suite.asserts import example, named
+from testcases.harness.suite.asserts import Exercise, example, named
 from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
 

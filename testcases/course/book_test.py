@@ -23,7 +23,7 @@ from solutions.lesson08_rollout import sample_token
 from solutions.lesson13_after_ppo import group_advantages
 from testcases import needs
 from testcases.course.students import HANGS
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 
 MISSING = [name for name in ("sphinx", "playwright", "axe_playwright_python") if find_spec(name) is None]
 pytestmark = [

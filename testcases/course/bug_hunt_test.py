@@ -8,9 +8,7 @@ import pytest
 
 from solutions.lesson10_bug_hunt import diagnose
 from testcases.course.students import HANGS
-from testcases.harness.catalog.handles import Exercise
-from testcases.harness.catalog.lessons import ROOT, TUTORIAL
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import ROOT, TUTORIAL, read_lesson
 from testcases.harness.diagnosis.invariants import broken
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.execution.messages import Call, Outcome
@@ -18,7 +16,7 @@ from testcases.harness.oracle.mutations import NamedChange, right_answers, suspe
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import own_tests
-from testcases.harness.suite.asserts import named
+from testcases.harness.suite.asserts import Exercise, named
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 from testcases.lesson10_bug_hunt import bank
@@ -42,7 +40,7 @@ GAE = f"{HEAD}\ndef test_compute_gae():\n    "
 
 def verdict(function: str, source: str | None = None, chosen: Any = None) -> list[bool]:
     """What the tests of a file refuse; the reference's own without one."""
-    subject = shared_reference().executor
+    subject = shared_reference()
     if source is not None:
         subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
     outcome = subject.run(behind(Exercise(LESSON, f"test_{function}"), chosen))

@@ -15,7 +15,7 @@ from solutions.demo import __main__ as command
 from solutions.lesson02_reward_model import RewardModel
 from testcases.course.checkpoints import read_one_response
 from testcases.course.students import POCKET
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.suite.asserts import named
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets

@@ -10,9 +10,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
-from testcases.harness.catalog.lessons import DEFAULT, TUTORIAL, headings, lesson_names, section_for
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import suites
+from testcases.harness.catalog import DEFAULT, TUTORIAL, headings, lesson_names, read_lesson, section_for, suites
 from testcases.harness.oracle.mutations import NamedChange, published_answers, right_answers, wrong_answers
 from testcases.harness.oracle.reference import examples
 from testcases.harness.student.hint import hints

@@ -9,7 +9,7 @@ import torch
 from huggingface_hub import constants
 
 from testcases.course.students import POCKET
-from testcases.harness.catalog.points import lesson_of
+from testcases.harness.catalog import lesson_of
 from testcases.harness.execution import executor
 from testcases.harness.execution.watching import GlobalState
 from testcases.harness.oracle.stubs import all_stubs, write_files

@@ -22,7 +22,7 @@ from solutions.contest.world import PRESET, RESPONSES, Job, World, make_world
 from solutions.demo import stack
 from solutions.demo.stages import train_reward_stage
 from testcases.course import contest_record
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.oracle.stubs import stub
 
 NOWHERE = {"gold": 0.0, "proxy": 0.0, "kl": 0.0, "valid": 0.0}

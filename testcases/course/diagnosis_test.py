@@ -9,8 +9,7 @@ import pytest
 
 from testcases.course import unseen
 from testcases.course.unseen.__main__ import failures, lesson_of, subject_of
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson
 from testcases.harness.diagnosis.exceptions import CAUSES
 from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of

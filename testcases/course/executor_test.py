@@ -25,7 +25,7 @@ from testcases.course.students import (
     solved_folder,
     with_body,
 )
-from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.catalog import SOLUTIONS
 from testcases.harness.report.failures import SCREEN, shortened, show_argument
 
 SUITE = f"testcases/{LESSON}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from testcases.course.students import HANGS, own_course, own_runs
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 
 LESSON = "lesson01_masked_sequences"
 FILE = f"tutorial/{LESSON}/masked.py"
@@ -150,7 +150,7 @@ def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: P
     told = r"Not counted yet: \d of these passes, because a stub would pass too\. That changes once all tests of resp"
     assert re.search(told, first), first
     with (course / FILE).open("a", encoding="utf-8") as file:
-        file.write("\n")
+        file.write("\nhelper = 1\n")
     out = run(course, "testcases.harness.student.progress")[1]
     assert "response_log_probs (changed since)" in out and "haven't run since you changed its file. Run them all" in out
 

@@ -16,17 +16,24 @@ import solutions.lesson04_gae.gae as reference_gae
 from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases import welcome
 from testcases.course import complete
-from testcases.course.students import FILE, LESSON, replace_body, solved_folder
-from testcases.harness.catalog.handles import Exercise
-from testcases.harness.catalog.lessons import ROOT, TUTORIAL, course_lessons, electives, lesson_names, on_the_path
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.course.students import FILE, LESSON, replace_body, solved_folder, with_body
+from testcases.harness.catalog import (
+    ROOT,
+    SOLUTIONS,
+    TUTORIAL,
+    course_lessons,
+    electives,
+    lesson_names,
+    on_the_path,
+    read_lesson,
+)
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
 from testcases.harness.report.compare import first_difference, nan_in
 from testcases.harness.report.failures import CheckFailed, Kept
-from testcases.harness.student import hint, progress, record, reset, solution
-from testcases.harness.student.record import Result
-from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients
+from testcases.harness.student import hint, progress, reset, solution
+from testcases.harness.student.progress import Result
+from testcases.harness.suite.asserts import Exercise, assert_equal, example, named, value_and_gradients
 from testcases.harness.suite.runner import Case, by_node, cases, entries
 from testcases.harness.suite.session import Engine
 from tutorial.lesson04_gae import compute_gae, td_errors
@@ -162,7 +169,7 @@ def test_plain_data_holds_no_live_object():
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty `.progress/`."""
-    for module in (record, hint, reset):
+    for module in (progress, hint, reset):
         for name, value in (
             ("FOLDER", tmp_path),
             ("STATE", tmp_path / "tests.json"),
@@ -194,27 +201,30 @@ def test_a_hint_is_about_what_failed_not_about_what_only_changed(state: Path):
     assert hint.next_hint(read_lesson("4"), None).startswith("compute_gae, ")
 
 
-def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, record.Test]:
+def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, progress.Test]:
     """All tests of a lesson, at the status of their exercise, or at another one."""
-    return {e.node: record.Test(e, {"": Result(statuses.get(e.exercise, others))}) for e in entries(lesson)}
+    return {e.node: progress.Test(e, {"": Result(statuses.get(e.exercise, others))}) for e in entries(lesson)}
 
 
-def keep(results: record.Results, whole: bool = True) -> dict[str, record.Test]:
+def keep(results: progress.Results, whole: bool = True) -> dict[str, progress.Test]:
     """Put a run's results, of the files as they are, into what is kept, which it returns."""
-    now, known = record.versions(), {node: by_node(node.partition("/")[0])[node] for node in results}
+    now, known = progress.sources(), {node: by_node(node.partition("/")[0])[node] for node in results}
     results = {
-        node: {case: replace(one, code=now[known[node].path]) for case, one in cases.items()}
+        node: {
+            case: replace(one, code=progress.version_of(now.get(known[node].path, ""), known[node]))
+            for case, one in cases.items()
+        }
         for node, cases in results.items()
     }
     collected = [entry for lesson in {node.partition("/")[0] for node in results} for entry in entries(lesson)]
-    record.keep(record.merged(record.so_far(), collected, results, whole))
-    return record.so_far()
+    progress.keep(progress.merged(progress.so_far(), collected, results, whole))
+    return progress.so_far()
 
 
 def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     node = "lesson04_gae/basic_test.py::test_td_errors_by_hand"
     after = keep({node: {"a": Result("passed"), "b": Result("failed")}})
-    assert record.exercise_status("lesson04_gae", "td_errors", after) == "failed"
+    assert progress.exercise_status("lesson04_gae", "td_errors", after) == "failed"
     after = keep({node: {"b": Result("passed")}}, whole=False)
     assert {case: one.status for case, one in after[node].cases.items()} == {"a": "passed", "b": "passed"}
     assert "  3/" in progress.bar("lesson04_gae", after)
@@ -226,7 +236,7 @@ def test_what_was_not_earned_is_once_nothing_fails(rest: str):
     first, second, *others = known("lesson04_gae", {}, "passed").values()
     own = [first.marked("not earned"), second.marked(rest), *others]
     assert first.earned > 0 and own[0].earned == 0
-    assert record.all_is_earned(own) == (rest == "passed")
+    assert progress.all_is_earned(own) == (rest == "passed")
 
 
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
@@ -253,16 +263,46 @@ def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
     assert progress.next_step([lesson], after).endswith(f"Run them all:  pytest testcases/{lesson}")
 
 
-def test_a_result_is_of_the_file_as_it_was(state: Path, monkeypatch: pytest.MonkeyPatch):
-    node, *_ = by_node("lesson04_gae")
-    monkeypatch.setattr(record, "TUTORIAL", state)
-    (state / LESSON).mkdir()
-    (state / LESSON / FILE).write_text("one", "utf-8")
-    for status, later in {"passed": "changed since", "failed": "changed since", "waiting": "waiting"}.items():
-        assert keep({node: {"": Result(status)}})[node].status == status
-        (state / LESSON / FILE).write_text(f"after {status}", "utf-8")
-        assert record.so_far()[node].status == later
-        assert "  0/" in progress.bar(LESSON, record.so_far())
+SOLVED = (SOLUTIONS / LESSON / FILE).read_text("utf-8")
+EDITS = {
+    "nothing": (SOLVED, []),
+    "empty-lines-and-comments": (SOLVED.replace("\n\n", "\n\n\n") + "# later\n", []),
+    "its-own-body": (with_body(SOLVED, "return rewards"), ["td_errors"]),
+    "its-own-argument": (SOLVED.replace("gamma: float = 0.99", "gamma: float = 0.9", 1), ["td_errors"]),
+    "a-helper": (SOLVED + "\ndef helper():\n    return 1\n", ["compute_gae", "td_errors"]),
+    "an-import": ("import math\n" + SOLVED, ["compute_gae", "td_errors"]),
+    "a-second-definition": (SOLVED + "\ndef td_errors():\n    return 1\n", ["td_errors"]),
+    "another-name-for-it": (SOLVED + "\ntd_errors = compute_gae\n", ["compute_gae", "td_errors"]),
+    "a-missing-colon": (SOLVED + "\ndef broken()\n", ["compute_gae", "td_errors"]),
+}
+"""What is edited -> the exercises whose results are of other code then."""
+
+
+@named("source, changed", EDITS)
+def test_a_result_is_of_its_exercise_as_it_was(
+    state: Path, monkeypatch: pytest.MonkeyPatch, source: str, changed: list[str]
+):
+    now = {f"{LESSON}/{FILE}": SOLVED}
+    monkeypatch.setattr(progress, "sources", lambda: now)
+    nodes = {
+        one.exercise: one.node for one in reversed(entries(LESSON)) if one.exercise in ("td_errors", "compute_gae")
+    }
+    for status in ("passed", "failed", "kept", "partly", "not earned", "waiting"):
+        kept = keep({node: {"": Result(status, share=0.5)} for node in nodes.values()})
+        assert {kept[node].status for node in nodes.values()} == {status}
+        now[f"{LESSON}/{FILE}"] = source
+        later = progress.so_far()
+        others = [exercise for exercise, node in nodes.items() if later[node].status == "changed since"]
+        assert sorted(others) == ([] if status == "waiting" else changed)
+        assert not changed or status == "waiting" or "td_errors (changed since)" in progress.bar(LESSON, later)
+        now[f"{LESSON}/{FILE}"] = SOLVED
+
+
+def test_what_is_earned_in_the_end_is_of_the_code_that_has_passed(state: Path):
+    node, *_ = by_node(LESSON)
+    kept = keep({node: {"": Result("passed")}})
+    progress.keep({**kept, node: kept[node].marked("not earned").marked("passed")})
+    assert progress.so_far()[node].status == "passed"
 
 
 def test_next_follows_the_text_and_what_failed_comes_first():
@@ -341,7 +381,7 @@ def test_reset_keeps_a_copy(state: Path, tmp_path: Path):
     (node, *_) = by_node("lesson04_gae")
     keep({node: {"": Result("passed")}})
     kept = reset.reset(read_lesson("4"), folder)
-    assert record.so_far() == {}
+    assert progress.so_far() == {}
     assert kept is not None and "next_values" in (kept / "gae.py").read_text("utf-8")
     assert 'raise NotImplementedError("lesson04: compute_gae")' in (folder / "lesson04_gae" / "gae.py").read_text(
         "utf-8"
@@ -353,8 +393,8 @@ def test_a_link_to_nothing_is_no_file(state: Path, monkeypatch: pytest.MonkeyPat
     """Emacs puts one beside a file while somebody edits it."""
     folder = solved_folder(state / "student")
     (folder / LESSON / f".#{FILE}").symlink_to("somebody@host.1")
-    monkeypatch.setattr(record, "TUTORIAL", folder)
-    assert record.versions()[f"{LESSON}/{FILE}"]
+    monkeypatch.setattr(progress, "TUTORIAL", folder)
+    assert progress.sources()[f"{LESSON}/{FILE}"]
     replace_body(folder, "return 2 * rewards")
     with Engine(executor.student(folder), pays_once=True).active(), pytest.raises(Kept):
         assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[1.75, 3.0])

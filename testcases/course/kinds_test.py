@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.harness.catalog.lessons import SOLUTIONS, regions
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import SOLUTIONS, read_lesson, regions
 from testcases.harness.diagnosis.code import definition
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import Executor, solutions_changed

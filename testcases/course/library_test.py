@@ -19,7 +19,7 @@ import ppo_by_hand
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from testcases.course import hub
-from testcases.harness.catalog.lessons import ROOT, lesson_names
+from testcases.harness.catalog import ROOT, lesson_names
 
 LAUNCH = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"
 PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs", "book/pages")

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ppo_by_hand.core.files import write_json
-from testcases.harness.catalog.lessons import SOLUTIONS, TESTCASES, Region, lesson_names, region_text, regions
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import SOLUTIONS, TESTCASES, Region, lesson_names, read_lesson, region_text, regions
 from testcases.harness.diagnosis.edits import changed, edits_of
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import InProcess, solutions_changed

@@ -14,7 +14,7 @@ import pytest
 from book.extension import ANSWER, CHECK, opened_together
 from testcases.course import notebooks, students
 from testcases.course.kernels import ForkedKernels
-from testcases.harness.catalog.lessons import SOLUTIONS, lesson_names
+from testcases.harness.catalog import SOLUTIONS, lesson_names
 
 PATHS = notebooks.all_notebooks()
 SMOKE = "04_gae"

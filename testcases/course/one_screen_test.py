@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
 from testcases.course import records
 from testcases.course.memory_test import rolled_out
-from testcases.harness.catalog.lessons import TUTORIAL, lesson_names
+from testcases.harness.catalog import TUTORIAL, lesson_names
 from testcases.harness.suite.asserts import named
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tutorial.lesson00_one_screen import __main__ as command

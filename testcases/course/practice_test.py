@@ -13,7 +13,7 @@ import pytest
 
 from testcases.course import records
 from testcases.course.records import NUMBER, TRAINING, Change, changes, codes, output_of, programs, readme
-from testcases.harness.catalog.lessons import TUTORIAL
+from testcases.harness.catalog import TUTORIAL
 
 OF_A_MODEL = ("lesson02", "lesson09", "lesson11", "lesson12", "lesson13")
 """Lessons whose practice samples or scores texts: it shows some of them."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from testcases.course.students import HANGS
-from testcases.harness.catalog.lessons import ROOT, TUTORIAL
+from testcases.harness.catalog import ROOT, TUTORIAL
 
 FILE = Path(__file__).with_suffix(".json")
 TESTS = ("testcases/course/practice_test.py", "testcases/course/one_screen_test.py")

@@ -13,7 +13,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from testcases.course.memory_test import PROMPTS, TokenSum, rolled_out, small_policy, small_trainer
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 
 

@@ -16,7 +16,7 @@ from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course import scaling_run
 from testcases.course.memory_test import rolled_out
 from testcases.course.students import HANGS
-from testcases.harness.catalog.lessons import ROOT, TUTORIAL
+from testcases.harness.catalog import ROOT, TUTORIAL
 
 # Two processes are started once for all tests of what they found.
 pytestmark = pytest.mark.slow

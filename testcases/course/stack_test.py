@@ -12,8 +12,7 @@ import pytest
 
 from solutions.demo import stack
 from testcases.course import students
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, lesson_names, regions
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson, regions
 from testcases.harness.execution.modules import Missing, ModuleSet
 from testcases.harness.oracle.stubs import emptied, stub
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ppo_by_hand.core.progress import while_read
-from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL, lesson_names, regions
+from testcases.harness.catalog import SOLUTIONS, TUTORIAL, lesson_names, regions
 from testcases.harness.oracle.stubs import all_stubs, write_files
 
 TEXTS = {".md", ".png", ".svg", ".yaml"}

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from testcases.course.stubs import drift, export
-from testcases.harness.catalog.lessons import SOLUTIONS, lesson_names, regions
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import SOLUTIONS, lesson_names, read_lesson, regions
 from testcases.harness.oracle.mutations import region_text, suspects
 from testcases.harness.oracle.stubs import all_stubs, stub, write_files
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import suites
+from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson, suites
 from testcases.harness.oracle.mutations import NamedChange
 from testcases.harness.oracle.stubs import all_stubs, write_files
 from tiny_models import presets

@@ -7,8 +7,7 @@ import pytest
 from testcases.course import complete
 from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import LESSONS
-from testcases.harness.catalog.lessons import TUTORIAL, course_lessons, headings
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import TUTORIAL, course_lessons, headings, read_lesson
 from testcases.harness.oracle.mutations import suspects
 from testcases.harness.report.failures import NotStarted
 from testcases.harness.suite.runner import cases, entries

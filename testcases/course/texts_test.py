@@ -19,7 +19,7 @@ from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson06_kl_rewards import estimate_kl
 from solutions.lesson08_rollout import generate
 from solutions.lesson13_after_ppo import kl_token_losses
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TUTORIAL
+from testcases.harness.catalog import ROOT, SOLUTIONS, TUTORIAL
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 from tiny_models.language import sample_prompts
 from tiny_models.tokenizer import build_tokenizer

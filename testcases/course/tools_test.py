@@ -11,7 +11,7 @@ import pytest
 
 from book.figures.lesson00_one_screen import FAILURE
 from testcases.course.students import replace_body, run_pytest, solved_folder
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[\w-]+)?\)")
 APART = [path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.md"]

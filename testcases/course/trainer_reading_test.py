@@ -10,7 +10,7 @@ from typing import Any
 
 from solutions.lesson09_ppo_trainer import trainer as trainer_module
 from testcases.course.memory_test import PROMPTS, small_trainer
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 
 FILE = str(trainer_module.__file__)

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.lessons import lesson_names
+from testcases.harness.catalog import lesson_names, read_lesson
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import NamedChange, instead

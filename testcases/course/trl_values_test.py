@@ -36,7 +36,7 @@ from solutions.lesson05_ppo_loss import (
 )
 from solutions.lesson06_kl_rewards import compute_rewards, estimate_kl, penalize_missing_stop
 from solutions.lesson11_scaling import masked_moments, merge_moments
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import as_tensor
 
 RECORDED = json.loads(Path(__file__).with_name("trl_values.json").read_text("utf-8"))

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from testcases.course.students import LESSONS, answer_row
-from testcases.harness.catalog.lessons import headings
+from testcases.harness.catalog import headings
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.oracle.mutations import WrongAnswer, wrong_answers
 from testcases.harness.oracle.reference import with_change

@@ -23,7 +23,7 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
 from ppo_by_hand.core.progress import while_read  # noqa: E402
-from testcases.harness.catalog.lessons import TUTORIAL  # noqa: E402
+from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
 from .intake.exports import HandIn, find_outside, told  # noqa: E402
 from .intake.selection import course_files, exercises_in  # noqa: E402

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testcases.harness.catalog.points import Entry
+    from testcases.harness.catalog import Entry
     from testcases.harness.execution.messages import Call
 
 PASSED, WRONG, ERROR, TIMEOUT, MEMORY, CRASH = "passed", "wrong", "error", "timeout", "memory", "crash"

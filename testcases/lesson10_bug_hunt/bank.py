@@ -18,8 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from testcases.harness.catalog.lessons import SOLUTIONS
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import SOLUTIONS, read_lesson
 from testcases.harness.oracle.mutations import Change, NamedChange, changed_source, right_answers
 
 from .scenarios import FUNCTIONS

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Never
 
-from testcases.harness.catalog.handles import exercise_of
 from testcases.harness.diagnosis.sentences import HEAD, advice_of, section_of
 from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.messages import Call
 from testcases.harness.report.failures import CheckFailed, clean, report, show
-from testcases.harness.suite.asserts import Asked, example, put, scenario
+from testcases.harness.suite.asserts import Asked, example, exercise_of, put, scenario
 from testcases.harness.suite.session import current
 
 from . import bank

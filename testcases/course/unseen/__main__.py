@@ -13,8 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.lessons import lesson_names, region_of
+from testcases.harness.catalog import lesson_names, read_lesson, region_of
 from testcases.harness.diagnosis.explain import faults
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.report.failures import CheckFailed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog.lessons import lesson_names
+from testcases.harness.catalog import lesson_names
 
 from ..text import clean
 from .archives import Unreadable, is_archive, read_file, stem_of

@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from testcases.harness.catalog.lessons import REGION, SOLUTIONS, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names, read_lesson
 from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.mutations import suspects
 from testcases.harness.oracle.stubs import stubs_of

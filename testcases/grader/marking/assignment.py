@@ -12,8 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.catalog.lessons import ROOT, course_lessons, lesson_names
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import ROOT, course_lessons, lesson_names, read_lesson
 from testcases.harness.suite.runner import entries
 
 TITLE = "PPO by Hand"

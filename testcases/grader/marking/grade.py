@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ppo_by_hand.core.files import write_text
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.points import Entry
+from testcases.harness.catalog import Entry, read_lesson
 from testcases.harness.execution.messages import Call, StudentError
 from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.reference import shared_reference
@@ -266,7 +265,7 @@ class Grader:
         return Result(entry, WRONG if self._reference_passes(case, seed) else GRADER, text)
 
     def _reference_passes(self, case: Case, seed: int) -> bool:
-        with Engine(shared_reference().executor, seed=seed).active():
+        with Engine(shared_reference(), seed=seed).active():
             try:
                 return case.run() is None
             except Exception:

@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ppo_by_hand.core.files import write_text
-from testcases.harness.catalog.lessons import stories
+from testcases.harness.catalog import stories
 
 from .. import status
 from ..intake.selection import course_files

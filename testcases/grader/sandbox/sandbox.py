@@ -26,7 +26,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from testcases.harness.catalog.lessons import ROOT, lesson_names
+from testcases.harness.catalog import ROOT, lesson_names
 
 from .staging import HEAVY, HEAVY_MODULES
 

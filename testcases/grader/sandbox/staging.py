@@ -13,15 +13,15 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS, TESTCASES
+from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES
 from testcases.harness.oracle.stubs import emptied, stub
 
 GRADER = TESTCASES / "grader"
 DEPENDED_ON = ("ppo_by_hand", "solutions", "testcases", "tiny_models")
 NO_MARKS = ("benchmarks", "conformance", "course")
 """Of the folders of testcases/: no mark depends on what is in them."""
-ENGINE = {"catalog": ("lessons",), "execution": ("executor", "messages", "modules", "watching", "wire")}
-"""What a worker's tree has of the engine, by package."""
+ENGINE = "catalog execution/executor execution/messages execution/modules execution/watching execution/wire".split()
+"""What a worker's tree has of the harness."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""
 APART = OWN_PROCESS | {"lesson10_bug_hunt"}
@@ -46,11 +46,9 @@ def tree(lesson: str, exercise: str = "", solved: bool = True) -> dict[str, byte
     """Path -> file. Without `solved` no lesson is: for tests that a student writes, since what they test is in another
     worker."""
     found: dict[str, str | bytes] = {}
-    for package in ("testcases", "testcases/harness", *(f"testcases/harness/{name}" for name in ENGINE)):
+    for package in ("testcases", "testcases/harness", "testcases/harness/execution"):
         found[f"{package}/__init__.py"] = ""
-    for package, modules in ENGINE.items():
-        paths = (TESTCASES / "harness" / package / f"{name}.py" for name in modules)
-        found |= _read(paths)
+    found |= _read(TESTCASES / f"harness/{name}.py" for name in ENGINE)
     found |= _read([*(TESTCASES / "harness/doubles").glob("*.py"), *(TESTCASES / lesson).glob("scenarios*.py")])
     found[f"testcases/{lesson}/__init__.py"] = ""
     toys = (path for path in (ROOT / "tiny_models").rglob("*") if path.is_file() and path.suffix != ".pyc")

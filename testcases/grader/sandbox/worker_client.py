@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from testcases.harness.catalog.lessons import lesson as read_lesson
+from testcases.harness.catalog import read_lesson
 from testcases.harness.execution import wire
 from testcases.harness.execution.executor import PATIENCE
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
 from testcases.harness.execution.modules import text_of
-from testcases.harness.oracle.memo import packed
+from testcases.harness.oracle.reference import packed
 
 from ..status import NOT_ASKED
 from . import staging

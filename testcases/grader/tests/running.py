@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from testcases.grader.sandbox import sandbox
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog import ROOT, SOLUTIONS
 
 TARGET = "lesson04_gae/gae.py"
 SECRET = "hedgehogs carry 128 bits"

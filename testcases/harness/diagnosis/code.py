@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import CodeType
 from typing import Any
 
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import read_lesson
 from ..execution.executor import Executor
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..catalog.lessons import region_text
+from ..catalog import region_text
 from ..execution.messages import Call, Outcome, copy_plain
 from ..oracle.reference import shared_reference
 from ..report.compare import alike

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import read_lesson
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..execution.modules import Missing
@@ -203,7 +203,7 @@ class Explanation:
     @kept
     def _called(self, lesson: str, exercise: str) -> list[str]:
         """The other exercises that the reference or the student calls."""
-        both = self._reference.executor, self._subject
+        both = self._reference, self._subject
         used = {other for one in both for other in exercises_named_in(one, lesson, exercise)}
         return [other for other in read_lesson(lesson).exercises if other in used]
 
@@ -361,7 +361,7 @@ class Explanation:
         """How many more there are of each in the subject's code than in the reference's; none where it has no text."""
         file = read_lesson(lesson).file_of(exercise)
         own, right = (
-            words_of(function_in(one.text(lesson, file), exercise)) for one in (self._subject, self._reference.executor)
+            words_of(function_in(one.text(lesson, file), exercise)) for one in (self._subject, self._reference)
         )
         own.subtract(right if own else ())
         return own
@@ -395,7 +395,7 @@ class Explanation:
         key = asked.lesson, asked.exercise, asked.scenario
         if key not in self._costs:
             # Never what is remembered, since that runs nothing.
-            self._costs[key] = calls_made(lambda: InProcess.run(self._reference.executor, asked), most=TOO_MANY)
+            self._costs[key] = calls_made(lambda: InProcess.run(self._reference, asked), most=TOO_MANY)
         return self._costs[key]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..catalog.lessons import SOLUTIONS, region_of, region_text
+from ..catalog import SOLUTIONS, region_of, region_text
 from ..execution.executor import InProcess
 from ..execution.messages import Call, Outcome
 from ..execution.modules import ModuleSet

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import CodeType
 from typing import Any
 
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import read_lesson
 from ..execution.executor import InProcess
 from ..execution.messages import Outcome
 from ..report.compare import same_outcome

@@ -8,8 +8,7 @@ import string
 from collections.abc import Sequence
 from os.path import commonprefix
 
-from ..catalog.lessons import lesson as read_lesson
-from ..catalog.lessons import section_for
+from ..catalog import read_lesson, section_for
 from ..execution.messages import Call
 from .code import words_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Shows, Sign, Step, Twice

@@ -20,8 +20,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ..catalog.lessons import SOLUTIONS
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import SOLUTIONS, read_lesson
 from .messages import (
     MAX_TEXT,
     Call,

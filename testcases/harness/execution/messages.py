@@ -2,6 +2,7 @@
 
 import functools
 import math
+import mmap
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ MAX_NAME = 200
 MAX_DIM = 12
 MAX_DEPTH = 24
 NO_FILE = "there is no file "
+ALIGN = 64
+"""Of the tensors of a frame, in bytes: torch's own."""
 NUMBERS = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128"
 DTYPES = {name: getattr(torch, name) for name in NUMBERS.split()}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -271,6 +274,89 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind is dict:
         return type(value) is dict and all(_fits(part, of[1]) for part in value.values())
     return hint is Any or isinstance(value, (int, float) if hint is float else hint)
+
+
+# The same in bytes: JSON, and behind it the numbers of its tensors
+
+
+class BadFrame(Exception):
+    """Something arrived that no worker sends."""
+
+
+def pack(value: Any) -> tuple[Any, bytes]:
+    """A plain value as JSON, with the layouts of its tensors, and the bytes of these."""
+    encoder = Encoder()
+    tree = encoder.tree(value)
+    layouts, body = _packed(encoder.tensors)
+    return [tree, layouts], body
+
+
+def _packed(tensors: Sequence[Tensor]) -> tuple[list[Any], bytes]:
+    """The layout of each, [dtype, shape, strides], and their bytes one behind the other."""
+    layouts, body = [], bytearray()
+    for tensor in tensors:
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        shape, strides = list(tensor.shape), list[int]()
+        if not tensor.is_contiguous():
+            # Another layout is part of the question: code that reads memory in order must not pass by luck.
+            strides = list(tensor.stride())
+            tensor = tensor.as_strided((_reach(shape, strides),), (1,))
+        layouts.append([NAMES[tensor.dtype], shape, strides])
+        body += bytes(-len(body) % ALIGN)
+        body += (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tobytes()
+    return layouts, bytes(body)
+
+
+def _reach(shape: list[int], strides: list[int]) -> int:
+    """How many numbers of memory a tensor spans."""
+    return math.prod(shape) and 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+
+
+def unpack(node: Any, body: bytearray | mmap.mmap) -> Any:
+    """What `pack` packed; its tensors are where the bytes are.
+
+    Raises:
+        BadFrame: it is nothing of the kind.
+    """
+    try:
+        tree, layouts = node
+        return decode(tree, _unpacked(layouts, body))
+    except BadFrame:
+        raise
+    except Exception as error:
+        raise BadFrame(f"no value ({type(error).__name__})") from None
+
+
+def _unpacked(layouts: Any, body: bytearray | mmap.mmap) -> list[Tensor]:
+    """
+    Raises:
+        BadFrame: they are no layouts, or not those of these bytes.
+    """
+    tensors, end, numbers = [], 0, 0
+    for name, shape, strides in layouts:
+        dtype, sizes = DTYPES[name], [*shape, *strides]
+        # A tensor without numbers may still have a billion rows, and as a list it has them all.
+        numbers += math.prod(size or 1 for size in shape)
+        if not all(type(size) is int and size >= 0 for size in sizes) or len(shape) > MAX_DIM:
+            raise BadFrame("no shape")
+        start = end + -end % ALIGN
+        reach = _reach(shape, strides) if strides else math.prod(shape)
+        end = start + reach * dtype.itemsize
+        if numbers > 2 * MAX_ELEMENTS or end > len(body):
+            raise BadFrame("a tensor outside the frame")
+        flat = torch.empty(0, dtype=dtype)
+        if reach:
+            raw = torch.frombuffer(body, dtype=torch.uint8, count=end - start, offset=start)
+            if dtype == torch.bool and bool((raw > 1).any()):
+                raise BadFrame("a bool that is neither")
+            flat = raw.view(dtype)
+        tensors.append(flat.as_strided(shape, strides) if strides else flat.reshape(shape))
+    if end != len(body):
+        raise BadFrame("bytes that belong to nothing")
+    return tensors
+
+
+# What is done with plain values
 
 
 def fields_of(value: Any) -> tuple[Any, tuple[str, ...]]:

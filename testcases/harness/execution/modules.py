@@ -26,8 +26,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from ..catalog.lessons import CORE, SOLUTIONS, lesson_names
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import CORE, SOLUTIONS, lesson_names, read_lesson
 
 TOP = "tutorial"
 

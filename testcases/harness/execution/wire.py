@@ -6,40 +6,17 @@ Both sides use this file; only the trusted side has to distrust what it reads.
 
 import contextlib
 import json
-import math
-import mmap
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from .messages import (
-    DTYPES,
-    ERROR_KINDS,
-    MAX_DIM,
-    MAX_ELEMENTS,
-    MESSAGES,
-    NAMES,
-    Call,
-    Encoder,
-    Outcome,
-    decode,
-    leaves,
-)
+from .messages import ERROR_KINDS, MESSAGES, BadFrame, Call, Outcome, leaves, pack, unpack
 
 MAGIC = b"PBH1"
 PREFIX = struct.Struct("<4sII")
 MAX_HEADER = 3_000_000
 MAX_BODY = 96_000_000
-ALIGN = 64
-"""Of the tensors of a frame, in bytes: torch's own."""
-
-
-class BadFrame(Exception):
-    """Something arrived that no worker sends."""
 
 
 class Closed(Exception):
@@ -135,79 +112,6 @@ class Line:
         with contextlib.suppress(Closed, BadFrame):
             while True:
                 send(self._channel, *pack(answer(unpack(*receive(self._channel)))))
-
-
-def pack(value: Any) -> tuple[Any, bytes]:
-    """A plain value as JSON, with the layouts of its tensors, and the bytes of these."""
-    encoder = Encoder()
-    tree = encoder.tree(value)
-    layouts, body = _packed(encoder.tensors)
-    return [tree, layouts], body
-
-
-def _packed(tensors: Sequence[Tensor]) -> tuple[list[Any], bytes]:
-    """The layout of each, [dtype, shape, strides], and their bytes one behind the other."""
-    layouts, body = [], bytearray()
-    for tensor in tensors:
-        tensor = tensor.detach().resolve_conj().resolve_neg()
-        shape, strides = list(tensor.shape), list[int]()
-        if not tensor.is_contiguous():
-            # Another layout is part of the question: code that reads memory in order must not pass by luck.
-            strides = list(tensor.stride())
-            tensor = tensor.as_strided((_reach(shape, strides),), (1,))
-        layouts.append([NAMES[tensor.dtype], shape, strides])
-        body += bytes(-len(body) % ALIGN)
-        body += (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tobytes()
-    return layouts, bytes(body)
-
-
-def _reach(shape: list[int], strides: list[int]) -> int:
-    """How many numbers of memory a tensor spans."""
-    return math.prod(shape) and 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
-
-
-def unpack(node: Any, body: bytearray | mmap.mmap) -> Any:
-    """What `pack` packed; its tensors are where the bytes are.
-
-    Raises:
-        BadFrame: it is nothing of the kind.
-    """
-    try:
-        tree, layouts = node
-        return decode(tree, _unpacked(layouts, body))
-    except BadFrame:
-        raise
-    except Exception as error:
-        raise BadFrame(f"no value ({type(error).__name__})") from None
-
-
-def _unpacked(layouts: Any, body: bytearray | mmap.mmap) -> list[Tensor]:
-    """
-    Raises:
-        BadFrame: they are no layouts, or not those of these bytes.
-    """
-    tensors, end, numbers = [], 0, 0
-    for name, shape, strides in layouts:
-        dtype, sizes = DTYPES[name], [*shape, *strides]
-        # A tensor without numbers may still have a billion rows, and as a list it has them all.
-        numbers += math.prod(size or 1 for size in shape)
-        if not all(type(size) is int and size >= 0 for size in sizes) or len(shape) > MAX_DIM:
-            raise BadFrame("no shape")
-        start = end + -end % ALIGN
-        reach = _reach(shape, strides) if strides else math.prod(shape)
-        end = start + reach * dtype.itemsize
-        if numbers > 2 * MAX_ELEMENTS or end > len(body):
-            raise BadFrame("a tensor outside the frame")
-        flat = torch.empty(0, dtype=dtype)
-        if reach:
-            raw = torch.frombuffer(body, dtype=torch.uint8, count=end - start, offset=start)
-            if dtype == torch.bool and bool((raw > 1).any()):
-                raise BadFrame("a bool that is neither")
-            flat = raw.view(dtype)
-        tensors.append(flat.as_strided(shape, strides) if strides else flat.reshape(shape))
-    if end != len(body):
-        raise BadFrame("bytes that belong to nothing")
-    return tensors
 
 
 def unpack_outcome(node: Any, body: bytearray, call: Call) -> Outcome:

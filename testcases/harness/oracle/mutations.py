@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
-from ..catalog.lessons import exists, region_of, region_text, section_for
+from ..catalog import exists, region_of, region_text, section_for
 
 
 @dataclass(frozen=True)

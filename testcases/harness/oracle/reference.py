@@ -3,20 +3,26 @@
 import functools
 import importlib
 import inspect
+import json
 import math
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ..catalog.lessons import SOLUTIONS, exists
-from ..execution.executor import InProcess, solutions, solutions_changed
-from ..execution.messages import Call, Outcome
-from .memo import Remembering
+from ..catalog import SOLUTIONS, exists
+from ..execution.executor import InProcess, solutions_changed
+from ..execution.messages import Call, Outcome, leaves
+from ..execution.modules import ModuleSet
+from ..execution.wire import pack
 from .mutations import NamedChange, changed_source
 
 EXAMPLE_SEED = 20240
 """Seed of the examples that tell wrong answers apart; a suite draws its own."""
+MAX_ANSWERS = 20_000
+MAX_BYTES = 200_000_000
+"""Of the answers that are kept."""
 
 
 def kept(method: Any) -> Any:
@@ -32,23 +38,40 @@ def kept(method: Any) -> Any:
     return ask
 
 
-class Reference:
-    """Whose answers are right; what it has answered once is kept."""
+class Remembering(InProcess):
+    """Answers each question once, however many students are asked it: what is answered is kept, so far as there is
+    room."""
 
-    def __init__(self) -> None:
-        self.executor = Remembering(solutions())
+    def __init__(self, modules_of: Callable[[str], ModuleSet]) -> None:
+        super().__init__(modules_of)
+        self._answers: OrderedDict[bytes, tuple[Outcome, int]] = OrderedDict()
+        self._size = 0
 
     def run(self, call: Call) -> Outcome:
-        """The right answer."""
-        return self.executor.run(call)
+        key = packed(call)[1]
+        if key in self._answers:
+            self._answers.move_to_end(key)
+            return self._answers[key][0]
+        outcome = super().run(call)
+        size = len(key) + _size_of(outcome.value) + _size_of(outcome.gradients)
+        self._answers[key] = outcome, size
+        self._size += size
+        while len(self._answers) > MAX_ANSWERS or self._size > MAX_BYTES:
+            self._size -= self._answers.popitem(last=False)[1][1]
+        return outcome
 
-    def text(self, lesson: str, file: str) -> str:
-        return self.executor.text(lesson, file)
+
+class Reference(Remembering):
+    """Whose answers are right."""
+
+    def __init__(self) -> None:
+        modules = ModuleSet(SOLUTIONS)
+        super().__init__(lambda lesson: modules)
 
     @kept
     def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
         """Name -> parameter of the exercise's function."""
-        return dict(inspect.signature(self.executor.function(lesson, exercise)).parameters)
+        return dict(inspect.signature(self.function(lesson, exercise)).parameters)
 
     @kept
     def right_answers_to(self, lesson: str, exercise: str) -> list[Outcome]:
@@ -62,13 +85,27 @@ class Reference:
         Raises:
             LookupError: it does not apply.
         """
-        return Remembering(with_change(lesson, answer))
+        path, source = changed_source(lesson, answer)
+        return Remembering(lambda _: ModuleSet(SOLUTIONS, [lesson], {path: source}))
 
 
 @functools.cache
 def shared_reference() -> Reference:
     """One for all of this process."""
     return Reference()
+
+
+def packed(call: Call) -> tuple[tuple[Any, bytes], bytes]:
+    """Header and body of a call, and the two as one key; kept with it, since two are asked."""
+    kept = vars(call)
+    if "packed" not in kept:
+        header, body = pack(call)
+        kept["packed"] = (header, body), json.dumps(header).encode() + b"\0" + body
+    return kept["packed"]
+
+
+def _size_of(value: Any) -> int:
+    return sum(100 + getattr(leaf, "nbytes", 0) for _, leaf in leaves(value))
 
 
 class TooManyCalls(BaseException):

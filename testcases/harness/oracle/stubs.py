@@ -4,8 +4,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..catalog.lessons import SOLUTIONS, lesson_names, regions
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import SOLUTIONS, lesson_names, read_lesson, regions
 from .mutations import region_text, suspects
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'

@@ -8,11 +8,10 @@ import re
 import textwrap
 from functools import cache
 
-from ..catalog.lessons import TUTORIAL, Lesson, lesson_names, on_the_path
-from ..catalog.lessons import lesson as read_lesson
-from . import progress, record
+from ..catalog import TUTORIAL, Lesson, lesson_names, on_the_path, read_lesson
+from . import progress
 
-SHOWN = record.FOLDER / "hints.json"
+SHOWN = progress.FOLDER / "hints.json"
 STEP = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
@@ -31,7 +30,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     Raises:
         LookupError: there is no such exercise.
     """
-    state = record.so_far()
+    state = progress.so_far()
     if exercise is None:
         left = progress.most_urgent(lesson.name, state)
         if not left:
@@ -39,12 +38,12 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
         exercise = next(iter(left))
     exercise = lesson.exercise(exercise)
     steps = hints(lesson.name).get(exercise, [])
-    shown = record.read(SHOWN)
+    shown = progress.read(SHOWN)
     key = f"{lesson.name}.{exercise}"
-    cases = (one for test in record.tests_of(state, lesson.name, exercise) for one in test.cases.values())
+    cases = (one for test in progress.tests_of(state, lesson.name, exercise) for one in test.cases.values())
     remedies = next((one.remedies for one in cases if one.remedies), ())
     count = min(shown.get(key, 0) + 1, len(steps))
-    record.write(SHOWN, {**shown, key: count})
+    progress.write(SHOWN, {**shown, key: count})
     lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
     for remedy in remedies:
         lines.append(textwrap.fill(f"About your last run: {remedy}", 100, subsequent_indent="   "))
@@ -59,7 +58,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
 
 def next_open() -> str:
     """The first lesson on the map's path that has not passed, or the first of all if all have."""
-    state, path = record.so_far(), on_the_path(lesson_names())
+    state, path = progress.so_far(), on_the_path(lesson_names())
     return next((name for name in path if progress.left(name, state)), path[0])
 
 

@@ -12,9 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from ..catalog.lessons import ROOT
-from ..catalog.lessons import lesson as read_lesson
-from .record import FOLDER
+from ..catalog import ROOT, read_lesson
+from .progress import FOLDER
 
 NAME = "running-{}"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ..catalog.lessons import lesson_names
+from ..catalog import lesson_names
 from ..execution.modules import ModuleSet
 
 FILE = "my_tests.py"

@@ -1,23 +1,207 @@
-"""How far a student has come: shown after each run and by `make progress`.
+"""How far a student has come: kept in `.progress/` from one run of pytest to the next, shown after each of them and by
+`make progress`.
+
+The tests of a lesson, with their points, are those that pytest has collected when one of them was run last: so nothing
+here has to import a suite, or torch.
 
 python -m testcases.harness.student.progress
 """
 
 import argparse
+import ast
+import hashlib
+import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
+from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog.lessons import CAPSTONE, ROOT, TUTORIAL, course_lessons, electives, lesson_names, on_the_path
-from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import once_written
-from .record import CHANGED, DONE, FAILED, State, Test, exercise_status, so_far, tests_of
+from ..catalog import (
+    CAPSTONE,
+    ROOT,
+    TUTORIAL,
+    Entry,
+    course_lessons,
+    electives,
+    functions_in,
+    lesson_names,
+    on_the_path,
+    once_written,
+    read_lesson,
+)
 
+FOLDER = ROOT / ".progress"
+STATE = FOLDER / "tests.json"
+
+CHANGED = "changed since"
+WORST_FIRST = ("failed", CHANGED, "partly", "waiting", "not started", "not run", "not earned", "kept", "passed")
+"""Of a case of a test. "kept": right with the solution's version of what it calls. "changed since": it has failed or
+passed, and its code is not what it was then. "not earned": a stub would pass it, too."""
+FAILED = ("failed", "partly", CHANGED)
+DONE = ("passed", "kept")
 BAR = 24
 AGAIN = "Some of its tests haven't run since you changed its file. Run them all:  pytest testcases/{}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one case of a test."""
+
+    status: str
+    share: float = 0.0
+    """Of its points, where it is earned partly."""
+    waits_for: str = ""
+    """The stub of its lesson for which it waits."""
+    remedies: tuple[str, ...] = ()
+    """What to do about the causes that a failure names: `make hint` says it."""
+    code: str = ""
+    """The version of its exercise."""
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test function, and what is known of its cases."""
+
+    entry: Entry
+    cases: Mapping[str, Result] = field(default_factory=dict)
+    """Parameters -> result."""
+
+    @property
+    def status(self) -> str:
+        """The worst of its cases."""
+        return _worst(one.status for one in self.cases.values())
+
+    @property
+    def earned(self) -> int:
+        """Its points so far."""
+        if self.status == "partly":
+            return int(self.entry.points * min(one.share for one in self.cases.values() if one.share))
+        return self.entry.points if self.status in DONE else 0
+
+    def marked(self, status: str) -> "Test":
+        """With all its cases at one status."""
+        return replace(self, cases={case: replace(one, status=status) for case, one in self.cases.items()})
+
+
+State = Mapping[str, Test]
+"""Node -> test, of the lessons that have been run."""
+Results = Mapping[str, Mapping[str, Result]]
+"""Node -> parameters -> result, of one run."""
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A state file; empty where there is none, or where it cannot be read."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write(path: Path, state: Mapping[str, Any]) -> None:
+    """Atomically, so that an interrupted run leaves the old state."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ignore = path.parent / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text("*\n", "utf-8")
+    write_text(path, json.dumps(state, indent=1))
+
+
+def so_far() -> dict[str, Test]:
+    """What is kept: of each test its last result, or that its exercise has changed since."""
+    found, now = {}, sources()
+    for node, kept in read(STATE).items():
+        with suppress(AttributeError, KeyError, TypeError):  # where somebody has edited it
+            entry = Entry(**kept["entry"])
+            cases = {case: result_of(one) for case, one in kept["cases"].items()}
+            version = version_of(now.get(entry.path, ""), entry)
+            found[node] = Test(entry, {case: _as_of(version, one) for case, one in cases.items()})
+    return found
+
+
+def _as_of(version: str, result: Result) -> Result:
+    has_run = result.status in (*DONE, *FAILED, "not earned")
+    return Result(CHANGED) if has_run and result.code != version else result
+
+
+def sources() -> dict[str, str]:
+    """The files of the lessons as they are now, by their path below `tutorial/`."""
+    found = {}
+    for path in TUTORIAL.glob("lesson*/*.py"):
+        with suppress(OSError):  # such as a link to nothing, by which Emacs says that a file is being edited
+            found[path.relative_to(TUTORIAL).as_posix()] = path.read_text("utf-8", "replace")
+    return found
+
+
+@cache
+def version_of(source: str, entry: Entry) -> str:
+    """A short hash of a file without its other exercises: whatever else is in it may have a part in this one, but for
+    comments and empty lines. Of a file that is no Python nothing is left out."""
+    others = {*read_lesson(entry.lesson).exercises} - {entry.exercise}
+    lines = source.split("\n")
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        for name, first, last in functions_in(ast.parse(source)):
+            if name in others:
+                lines[first - 1 : last] = [""] * (last - first + 1)
+    code = "\n".join(line.rstrip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+def keep(state: State) -> None:
+    """Write all that is known."""
+    write(STATE, {node: asdict(test) for node, test in state.items()})
+
+
+def forget(lesson: str) -> None:
+    """What is known of a lesson whose stubs are put back."""
+    keep({node: test for node, test in so_far().items() if test.entry.lesson != lesson})
+
+
+def result_of(told: Mapping[str, Any]) -> Result:
+    """A result from plain values, of which some may have become lists on their way."""
+    return Result(told["status"], told["share"], told["waits_for"], tuple(told["remedies"]), told["code"])
+
+
+def merged(state: State, collected: Iterable[Entry], results: Results, whole: bool) -> dict[str, Test]:
+    """What is known after a run. All tests of its lessons are `collected`; with `whole` the former parameters of those
+    that it ran are forgotten."""
+    collected = [*collected]
+    lessons = {entry.lesson for entry in collected}
+    after = {node: test for node, test in state.items() if test.entry.lesson not in lessons}
+    for entry in collected:
+        before = state[entry.node].cases if entry.node in state else {}
+        now = results.get(entry.node)
+        after[entry.node] = Test(entry, before if now is None else dict(now) if whole else {**before, **now})
+    return after
+
+
+def all_is_earned(own: Iterable[Test]) -> bool:
+    """Whether none of these tests fails any longer; then those that were not earned have passed."""
+    return {test.status for test in own} <= {"passed", "kept", "not earned", "not run"}
+
+
+def tests_of(state: State, lesson: str, exercise: str = "") -> list[Test]:
+    """What is known of a lesson, or of one exercise of it."""
+    own = [test for test in state.values() if test.entry.lesson == lesson]
+    return [test for test in own if exercise in ("", test.entry.exercise)]
+
+
+def exercise_status(lesson: str, exercise: str, state: State) -> str:
+    """Status of an exercise: the worst of its tests."""
+    return _worst(test.status for test in tests_of(state, lesson, exercise))
+
+
+def _worst(found: Iterable[str]) -> str:
+    return min(found, key=WORST_FIRST.index, default="not run")
+
+
+# What is said of it
 
 
 def left(lesson: str, state: State) -> list[str]:

@@ -8,11 +8,9 @@ import shutil
 import time
 from pathlib import Path
 
-from ..catalog.lessons import ROOT, TUTORIAL, Lesson
-from ..catalog.lessons import lesson as read_lesson
+from ..catalog import ROOT, TUTORIAL, Lesson, read_lesson
 from ..oracle.stubs import stubs_of, write_files
-from .progress import said_plainly
-from .record import FOLDER, forget
+from .progress import FOLDER, forget, said_plainly
 
 
 def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:

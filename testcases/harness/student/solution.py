@@ -7,10 +7,8 @@ import argparse
 import ast
 import textwrap
 
-from ..catalog.lessons import TUTORIAL, Lesson, region_text
-from ..catalog.lessons import lesson as read_lesson
-from .progress import said_plainly
-from .record import exercise_status, so_far
+from ..catalog import TUTORIAL, Lesson, read_lesson, region_text
+from .progress import exercise_status, said_plainly, so_far
 
 
 def own_code(lesson: Lesson, exercise: str) -> str:

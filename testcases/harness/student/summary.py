@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from ..catalog.lessons import on_the_path, stories
-from ..catalog.points import lesson_of, split_node
+from ..catalog import lesson_of, on_the_path, split_node, stories
 from ..report.failures import with_first_line
 from ..suite.runner import entries, entry_of
-from . import progress, record
-from .record import Result
+from . import progress
+from .progress import Result, State, Test
 from .verdicts import told
 
 SHOWN_PER_EXERCISE = 2
@@ -39,8 +38,8 @@ class Run:
     """Asked for the passed tests of an exercise that a stub would pass, too."""
     terminal: Any
     """pytest's, which has all reports."""
-    versions: Mapping[str, str]
-    """The files when the run began."""
+    sources: Mapping[str, str]
+    """The student's files when the run began."""
 
     @property
     def is_progress(self) -> bool:
@@ -54,7 +53,8 @@ class Run:
         for report in reports_of(self.terminal):
             if (entry := entry_of(report.nodeid)) and (report.when == "call" or report.failed):
                 plain = asdict(Result("passed" if report.passed else "failed"))
-                result = record.result_of({**plain, **told(report), "code": self.versions[entry.path]})
+                code = progress.version_of(self.sources.get(entry.path, ""), entry)
+                result = progress.result_of({**plain, **told(report), "code": code})
                 found.setdefault(entry.node, {})[split_node(report.nodeid)[1]] = result
         return found
 
@@ -93,25 +93,25 @@ class Run:
         for report in failed:
             entry, said = entry_of(report.nodeid), told(report).get("if_right")
             if said and entry:
-                own = record.tests_of(known, entry.lesson, entry.exercise)
+                own = progress.tests_of(known, entry.lesson, entry.exercise)
                 if all(test.status == "passed" for test in own if test.entry.is_basic):
                     report.longrepr = with_first_line(said, report.longreprtext)
 
-    def _merged(self, before: record.State) -> dict[str, record.Test]:
+    def _merged(self, before: State) -> dict[str, Test]:
         lessons = dict.fromkeys(lesson_of(node) or "" for node in self.results)
         collected = (entry for lesson in lessons for entry in entries(lesson))
-        return record.merged(before, collected, self.results, self.is_whole)
+        return progress.merged(before, collected, self.results, self.is_whole)
 
     def write_ending(self) -> None:
         """Keep what is known, and write how far the student is."""
         lessons = on_the_path({name for node in self.results if (name := lesson_of(node))})
         if not lessons:
             return
-        before = record.so_far() if self.is_progress else {}
+        before = progress.so_far() if self.is_progress else {}
         state = self._merged(before)
         lines = self._take_back(state)
         if self.is_progress:
-            record.keep(state)
+            progress.keep(state)
             lines += _stories_told(lessons, before, state)
         for line in lines:
             self.terminal.write_line(line)
@@ -124,14 +124,14 @@ class Run:
         for line in lines:
             self.terminal.write_line(line)
 
-    def _take_back(self, state: dict[str, record.Test]) -> list[str]:
+    def _take_back(self, state: dict[str, Test]) -> list[str]:
         """While an exercise has a failure, in this run or an earlier one, its passed tests that nothing stands behind
         earn nothing, as the grader has it; they do once it has none. A line that says so."""
         taken: dict[str, int] = {}
         tested = [entry for node in self.results if (entry := entry_of(node))]
         for lesson, exercise in dict.fromkeys((entry.lesson, entry.exercise) for entry in tested):
-            own = {test.entry.node: test for test in record.tests_of(state, lesson, exercise)}
-            if record.all_is_earned(own.values()):
+            own = {test.entry.node: test for test in progress.tests_of(state, lesson, exercise)}
+            if progress.all_is_earned(own.values()):
                 state.update({node: test.marked("passed") for node, test in own.items() if test.status == "not earned"})
                 continue
             passed = [node for node in own if {one.status for one in self.results.get(node, {}).values()} == {"passed"}]
@@ -171,12 +171,12 @@ def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     return shown, hidden
 
 
-def _stories_told(lessons: Iterable[str], before: record.State, after: record.State) -> list[str]:
+def _stories_told(lessons: Iterable[str], before: State, after: State) -> list[str]:
     """The lines about each suspect that has passed now and had not before."""
     lines = []
     for lesson in lessons:
         for exercise, story in stories(lesson).items():
-            passed = [record.exercise_status(lesson, exercise, state) == "passed" for state in (before, after)]
+            passed = [progress.exercise_status(lesson, exercise, state) == "passed" for state in (before, after)]
             if passed == [False, True]:
                 lines += textwrap.wrap(f"{exercise}: found. {story['source']}. {story['story']}", 110) + [""]
     return lines

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ..catalog.points import Entry
+from ..catalog import Entry
 from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
 from ..suite.questions import if_right
 
@@ -19,7 +19,7 @@ WRONG = "wrong answer"
 
 def told(report: Any) -> dict[str, Any]:
     """What the course has to say of a test on pytest's report of it, nothing where it has simply passed: `status`,
-    `share`, `waits_for` and `remedies` as in `record.Result`; the `kind` of a failure and its `cause`, since those
+    `share`, `waits_for` and `remedies` as in `progress.Result`; the `kind` of a failure and its `cause`, since those
     of one kind and cause are shown once; `if_right`, what it begins with if the basic suite has passed; `said`, what
     one of the OPEN waits for; its `place` in the order of the suites."""
     return dict(getattr(report, "user_properties", ())).get(TOLD, {})

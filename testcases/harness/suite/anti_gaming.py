@@ -27,7 +27,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator
 
-from ..catalog.points import is_basic
+from ..catalog import is_basic
 from ..execution.executor import Executor, solutions_with
 from ..execution.messages import Call, Outcome, copy_plain, identical
 from ..oracle.reference import examples
@@ -60,7 +60,7 @@ def not_earned(engine: Engine, lesson: str, exercise: str, passed: Mapping[str, 
 def not_earned_again(engine: Engine, lesson: str, exercise: str, passed: Sequence[str]) -> dict[str, str]:
     """The same of tests that have passed before, perhaps in another process: the reference is asked what they ask."""
     questions: dict[str, list[Call]] = {}
-    asked = Engine(engine.reference.executor, seed=engine.seed)
+    asked = Engine(engine.reference, seed=engine.seed)
     with asked.active():
         for case in cases_of(lesson, exercise):
             if case.node in passed:

@@ -6,15 +6,18 @@ asked for an exercise holds its answer. Then the exercise has to pass all of its
 call gives shifted numbers, its answer has to move, or the mistake was copied.
 """
 
-from ..catalog.lessons import SOLUTIONS
-from ..catalog.lessons import lesson as read_lesson
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..catalog import SOLUTIONS, read_lesson
 from ..diagnosis.code import Function, definition, exercises_named_in
-from ..diagnosis.explain import NoExplanation
 from ..execution.executor import Executor
 from ..oracle.reference import examples
 from ..report.compare import same_outcome
-from .runner import cases_of
-from .session import Engine
+
+if TYPE_CHECKING:
+    from .session import Engine
 
 SHIFTED = """
 def _shifted(function):
@@ -40,22 +43,16 @@ def right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
     """The exercises of the lesson whose mistakes are all that is wrong with this one; none if it has one of its own."""
     # A later one may do the same as a part of its own: whoever calls that would be given the answer.
     exercises = [*read_lesson(lesson).exercises]
-    below = {*exercises[: exercises.index(exercise)], *exercises_named_in(engine.reference.executor, lesson, exercise)}
+    below = {*exercises[: exercises.index(exercise)], *exercises_named_in(engine.reference, lesson, exercise)}
     called = [name for name in exercises_named_in(engine.subject, lesson, exercise) if name in below]
-    wrong = [name for name in called if not _passes(engine, engine.subject, lesson, name)]
+    wrong = [name for name in called if engine.first_verdict(engine.subject, lesson, name)]
     repaired = _with_solutions(engine.subject, lesson, wrong) if wrong else None
     if repaired is None:
         return ()
-    moved = _called(engine, repaired, lesson, exercise, wrong) if _passes(engine, repaired, lesson, exercise) else ()
+    is_right = engine.first_verdict(repaired, lesson, exercise) is None
+    moved = _called(engine, repaired, lesson, exercise, wrong) if is_right else ()
     repaired.finish()
     return moved
-
-
-def _passes(engine: Engine, subject: Executor, lesson: str, exercise: str) -> bool:
-    other = Engine(subject, explanation=NoExplanation, seed=engine.seed)
-    other.believes, other.seconds = engine.believes, engine.seconds
-    with other.active(), other.in_silence():
-        return all(case.run() is None for case in cases_of(lesson, exercise))
 
 
 def _called(engine: Engine, repaired: Executor, lesson: str, exercise: str, wrong: list[str]) -> tuple[str, ...]:

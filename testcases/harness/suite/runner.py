@@ -1,9 +1,11 @@
-"""Run the test functions of a lesson without pytest: the course checks its suites hundreds of times."""
+"""The tests of a lesson with their points, and how they run without pytest: the course checks its suites hundreds of
+times."""
 
 import gc
 import importlib
 import inspect
 import itertools
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from ..catalog.lessons import ROOT
-from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import Entry, exercise_of, is_basic, lesson_of, split_node, suites
-from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
+from ..catalog import ROOT, Entry, is_basic, lesson_of, names_in_tests, read_lesson, split_node, suites
+from .asserts import Verdict, verdict_of
+from .session import current
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,13 @@ class Case:
         """Such as "lesson04_gae/basic_test.py::test_x"."""
         return self.entry.node
 
-    def run(self) -> CheckFailed | Kept | NotStarted | Waiting | AssertionError | None:
+    def run(self) -> Verdict | None:
         """None if it passed; anything but a verdict is raised."""
-        from .asserts import failure_of  # here, since both need this
-        from .session import current
-
         current().begin_test(self.entry.is_basic)
         try:
             self.function(**self.parameters)
         except (Exception, pytest.fail.Exception) as error:
-            verdict = failure_of(error)
-            if isinstance(verdict, (CheckFailed, Kept, NotStarted, Waiting, AssertionError)):
+            if verdict := verdict_of(error):
                 return verdict
             raise
         return None
@@ -64,7 +61,7 @@ def cases(lesson: str) -> tuple[Case, ...]:
         for name, function in vars(module).items():
             if name.startswith("test_") and inspect.isfunction(function) and function.__module__ == module.__name__:
                 node = f"{suite}.py::{name}"
-                entry = Entry(lesson, exercise_of(lesson, name), node, _points_of(function), is_basic(node))
+                entry = Entry(lesson, _exercise_of(lesson, name), node, _points_of(function), is_basic(node))
                 collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
     made = importlib.import_module("testcases.contract_test").cases(lesson, {case.entry.function for case in collected})
     return (*collected, *(Case(*one) for one in made))
@@ -90,6 +87,22 @@ def entry_of(nodeid: str) -> Entry | None:
     """The test function of a pytest node id, with or without its parameters."""
     lesson = lesson_of(nodeid)
     return by_node(lesson).get(split_node(nodeid)[0]) if lesson else None
+
+
+def _exercise_of(lesson: str, test: str) -> str:
+    """The exercise whose name a test function begins with, the longest one: "test_value_model_by_hand" tests
+    ValueModel.forward, "test_load_checkpoint_is_exact" PPOTrainer.load_checkpoint.
+
+    Raises:
+        LookupError: there is none.
+    """
+    names = {name: exercise for exercise in read_lesson(lesson).exercises for name in names_in_tests(exercise)}
+    fitting = [name for name in names if re.match(rf"test_{name}(_|$)", test)]
+    if not fitting:
+        raise LookupError(
+            f"{lesson}: expected test_<exercise>_<what it tests>, got {test}; there are {', '.join(sorted(names))}"
+        )
+    return names[max(fitting, key=len)]
 
 
 def _points_of(function: Callable[..., None]) -> int:

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
-from ..catalog.lessons import lesson as read_lesson
-from ..catalog.points import once_written
+from ..catalog import once_written, read_lesson
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome, StudentError
 from ..execution.watching import a_tests_own_calls
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.failures import CheckFailed, NotStarted, Waiting
-from .runner import cases_of
+from .paid_once import right_with
 
 MOST_LATE = 2
 """After so many calls that did not end an exercise is asked nothing more, here and by the grader."""
@@ -59,7 +58,7 @@ class Engine:
     answered: list[Call] = field(default_factory=list)
     """The questions that were answered with a value since the last test began."""
     calls: list[Any] = field(default_factory=list)
-    """The calls that the test has made, as `asserts.Asked`."""
+    """The calls that the test has made, as `asked.Asked`."""
     lent: set[tuple[str, str, str]] = field(default_factory=set)
     """Lesson, exercise and the stub that it called, where the solution answered for the stub, since then."""
 
@@ -111,20 +110,21 @@ class Engine:
 
     @cached_property
     def explainer(self) -> Explanation:
-        return self.explanation(self.subject, self.reference, self._first_failure)
+        return self.explanation(self.subject, self.reference, partial(self.first_verdict, kind=CheckFailed))
 
-    def _first_failure(self, subject: Executor, lesson: str, exercise: str) -> CheckFailed | None:
-        """Of an exercise's own tests. What is not written yet fails nothing."""
-        other = Engine(subject, explanation=NoExplanation)
+    def first_verdict(self, subject: Executor, lesson: str, exercise: str, kind: type[Any] = Exception) -> Any:
+        """What the first of an exercise's own tests that does not pass says of another subject, if it is of this kind;
+        None where all pass."""
+        from .runner import cases_of  # here, since its cases run on an engine
+
+        other = Engine(subject, seed=self.seed, explanation=NoExplanation, seconds=self.seconds, believes=self.believes)
         with other.active(), other.in_silence():
             verdicts = (case.run() for case in cases_of(lesson, exercise))
-            return next((verdict for verdict in verdicts if isinstance(verdict, CheckFailed)), None)
+            return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
 
     @kept
     def right_with(self, lesson: str, exercise: str) -> tuple[str, ...]:
         """The exercises whose mistakes are all that is wrong with this one, where a mistake is paid once."""
-        from .paid_once import right_with  # here, since it makes engines
-
         return right_with(self, lesson, exercise) if self.pays_once else ()
 
     def require_started(self, lesson: str, exercise: str) -> None:
@@ -217,7 +217,7 @@ class Engine:
 
 @cache
 def _of_the_reference() -> Engine:
-    return Engine(shared_reference().executor)
+    return Engine(shared_reference())
 
 
 _active: ContextVar[Engine] = ContextVar("engine")

@@ -21,7 +21,7 @@ from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_reports, kept, looked_at, report, result
 from testcases.grader.tests.running import TARGET, packed, put
 from testcases.grader.text import clean
-from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.catalog import SOLUTIONS
 from testcases.harness.execution.modules import text_of
 
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")

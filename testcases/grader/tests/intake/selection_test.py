@@ -9,7 +9,7 @@ from testcases.grader.intake.selection import choose, course_files, exercises_in
 from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import NEAR, OTHER_FOLDER, SECOND
 from testcases.grader.tests.running import put
-from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
+from testcases.harness.catalog import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.asserts import named
 
 GAE, LOSS = "lesson04_gae/gae.py", "lesson05_ppo_loss/ppo_loss.py"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.marking.assignment import asked_for, course_points, everything, from_dict, from_file
-from testcases.harness.catalog.lessons import electives
+from testcases.harness.catalog import electives
 
 WHOLE = """
 title = "Homework 2"

@@ -26,7 +26,7 @@ from testcases.grader.tests.running import (
     workers,
 )
 from testcases.grader.tests.sandbox.hostile import CASES
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog import ROOT, SOLUTIONS
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from testcases.grader.tests.reports.data import SYSTEMS, edit, looked_at
 from testcases.grader.tests.running import LESSON, TARGET, check, packed, put, results, table, times
 from testcases.grader.text import clean
-from testcases.harness.catalog.lessons import SOLUTIONS, TUTORIAL
+from testcases.harness.catalog import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.runner import entries
 
 pytestmark = pytest.mark.slow

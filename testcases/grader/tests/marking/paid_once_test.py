@@ -12,7 +12,7 @@ import pytest
 
 from testcases.course.students import solved_folder
 from testcases.grader.tests.running import TARGET, check, results
-from testcases.harness.catalog.lessons import ROOT, region_text
+from testcases.harness.catalog import ROOT, region_text
 from testcases.harness.execution import executor
 from testcases.harness.oracle.mutations import changed_source, published_answers, wrong_answers
 from testcases.harness.suite.asserts import named

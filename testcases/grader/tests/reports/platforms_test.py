@@ -19,7 +19,7 @@ from testcases.grader.marking.assignment import from_dict
 from testcases.grader.reports import classroom, gradescope
 from testcases.grader.tests.reports.data import CAUSE, exercise, kept, result
 from testcases.grader.tests.running import LONGEST
-from testcases.harness.catalog.lessons import ROOT
+from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 
 READY = gradescope.READY.parent

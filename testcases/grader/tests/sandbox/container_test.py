@@ -12,7 +12,7 @@ from shutil import which
 import pytest
 
 from testcases.grader.tests.running import LONGEST, TARGET, results
-from testcases.harness.catalog.lessons import ROOT, SOLUTIONS
+from testcases.harness.catalog import ROOT, SOLUTIONS
 
 LIKE = Path(__file__).with_name("docker_like.py")
 pytestmark = [

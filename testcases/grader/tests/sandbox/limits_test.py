@@ -13,7 +13,7 @@ from testcases.grader.marking.grade import Grader, secret_of
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import _Worker
 from testcases.grader.tests.running import LONGEST, SECRET, TARGET, check, results, solved, start
-from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.catalog import SOLUTIONS
 
 pytestmark = pytest.mark.slow
 LESSONS = "--lessons", "4 5"

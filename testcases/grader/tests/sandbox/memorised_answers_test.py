@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 
 from testcases.grader.marking.grade import Grader, plan, secret_of
-from testcases.harness.catalog.lessons import lesson as read_lesson
-from testcases.harness.catalog.lessons import lesson_names
+from testcases.harness.catalog import lesson_names, read_lesson
 from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.messages import Call, Outcome, StudentError, tensors_in
-from testcases.harness.oracle.memo import packed
-from testcases.harness.oracle.reference import Reference, drawn, shared_reference
+from testcases.harness.oracle.reference import Reference, drawn, packed, shared_reference
 from testcases.harness.suite.session import Engine
 
 NO_CAUSES: Any = lambda *of: SimpleNamespace(diagnose=lambda *asked, **more: Diagnosis())  # noqa: E731
@@ -36,7 +34,7 @@ class ByHeart:
         return self.table.get(key) or self._guess(call)
 
     def text(self, lesson: str, file: str) -> str:
-        return self.teacher.executor.text(lesson, file)
+        return self.teacher.text(lesson, file)
 
     def _guess(self, call: Call) -> Outcome:
         known = self.alike.get(_kind(call), [])

@@ -10,10 +10,10 @@ import pytest
 
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import InSandbox
-from testcases.harness.catalog.handles import Exercise
-from testcases.harness.catalog.lessons import SOLUTIONS
+from testcases.harness.catalog import SOLUTIONS
 from testcases.harness.execution.executor import solutions_changed
 from testcases.harness.execution.messages import Call, Outcome
+from testcases.harness.suite.asserts import Exercise
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind
 

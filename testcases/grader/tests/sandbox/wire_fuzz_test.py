@@ -15,10 +15,9 @@ import torch
 from testcases.grader.sandbox import staging
 from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.sandbox.worker_client import InSandbox
-from testcases.harness.catalog.handles import Exercise
 from testcases.harness.execution import wire
 from testcases.harness.execution.messages import Foreign, Outcome, Record, StudentError, leaves
-from testcases.harness.suite.asserts import example
+from testcases.harness.suite.asserts import Exercise, example
 
 ROUNDS = 400
 ASKED = example(Exercise("lesson04_gae", "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)

@@ -1,18 +1,18 @@
-"""The lessons and their exercises, read from `solutions/` without importing it; and which section of a lesson's text
-explains an exercise."""
+"""The lessons and their exercises, read from `solutions/` without importing it; which section of a lesson's text
+explains an exercise, and which tests are about it."""
 
 import ast
 import importlib.util
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 SOLUTIONS = ROOT / "solutions"
 TUTORIAL = ROOT / "tutorial"
 CORE = "ppo_by_hand.core"
@@ -21,6 +21,10 @@ TESTCASES = ROOT / "testcases"
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
 DEFAULT = "The exercises"
 REGION, END = "# region solution", "# endregion"
+KINDS = {"basic": "the formula alone", "advanced": "what makes it safe, and what always holds"}
+CONTRACT = "contract_test"
+AGREEMENT = "_agrees_with_the_reference"
+"""The end of the names of contract_test.py's tests that ask hard questions, too."""
 CAPSTONE = "lesson12"
 """The last lesson of the course: what comes after it is an elective, and counts only where it is asked for."""
 PATH = (3, 4, 5, 6, 2, 1, 7, 8, 9, 12, 10, 13, 11)
@@ -98,7 +102,7 @@ def on_the_path(lessons: Iterable[str]) -> tuple[str, ...]:
 
 
 @cache
-def lesson(name: str) -> Lesson:
+def read_lesson(name: str) -> Lesson:
     """Read one lesson. `name` is a folder name, or a number: "lesson04_gae", "lesson04", "04", "4"."""
     digits = name.removeprefix("lesson").partition("_")[0]
     found = [full for full in lesson_names() if full == name or (digits.isdigit() and int(full[6:8]) == int(digits))]
@@ -125,7 +129,7 @@ def regions(path: Path) -> list[Region]:
     source = path.read_text("utf-8")
     if REGION not in source:
         return []
-    functions = list(_functions(ast.parse(source), ""))
+    functions = list(functions_in(ast.parse(source)))
     found: list[Region] = []
     first = None
     for number, line in enumerate(source.splitlines()):
@@ -155,7 +159,7 @@ def exists(module: str) -> bool:
 @cache
 def region_of(name: str, exercise: str) -> tuple[list[str], Region]:
     """The lines of a lesson's file, and where the exercise's region is in it."""
-    path = SOLUTIONS / name / lesson(name).file_of(exercise)
+    path = SOLUTIONS / name / read_lesson(name).file_of(exercise)
     (found,) = [region for region in regions(path) if region.exercise == exercise]
     return path.read_text("utf-8").splitlines(), found
 
@@ -166,14 +170,14 @@ def region_text(name: str, exercise: str) -> str:
     return textwrap.dedent("\n".join(lines[region.first + 1 : region.last]))
 
 
-def _functions(node: ast.AST, prefix: str):
+def functions_in(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, int, int]]:
     """Dotted name, first and last line of each function, outer before inner."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield prefix + child.name, child.lineno, child.end_lineno or child.lineno
-            yield from _functions(child, prefix + child.name + ".")
+            yield from functions_in(child, prefix + child.name + ".")
         elif isinstance(child, ast.ClassDef):
-            yield from _functions(child, prefix + child.name + ".")
+            yield from functions_in(child, prefix + child.name + ".")
 
 
 # The texts
@@ -215,3 +219,84 @@ def stories(lesson: str) -> dict[str, dict[str, str]]:
     """The real bug behind each suspect, by exercise: `source`, such as "huggingface/trl#1", and `story`."""
     path = TESTCASES / lesson / "stories.toml"
     return tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}
+
+
+# The tests, each of which belongs to the exercise that its name begins with, and is worth 1 point or what its mark says
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One test function."""
+
+    lesson: str
+    exercise: str
+    test: str
+    """Such as "basic_test.py::test_values"."""
+    points: int
+    is_basic: bool
+    """Whether it asks for the formula alone."""
+
+    @property
+    def function(self) -> str:
+        """Such as "test_values"."""
+        return self.test.partition("::")[2]
+
+    @property
+    def file(self) -> str:
+        """The student's file that it is about, such as "gae.py"."""
+        return read_lesson(self.lesson).file_of(self.exercise)
+
+    @property
+    def path(self) -> str:
+        """Such as "lesson04_gae/gae.py"."""
+        return f"{self.lesson}/{self.file}"
+
+    @property
+    def node(self) -> str:
+        """Such as "lesson04_gae/basic_test.py::test_values"."""
+        return f"{self.lesson}/{self.test}"
+
+
+def is_basic(test: str) -> bool:
+    """Whether a test asks for the formula alone: it is in the basic suite, or asks every exercise plain questions."""
+    file, _, function = test.rpartition("/")[2].partition("::")
+    return not file.startswith("advanced") and not function.endswith(AGREEMENT)
+
+
+def once_written(stub: str) -> str:
+    """What is said of points that wait for a stub: in pytest, in `make progress` and in `make check`."""
+    return f"These points count once {stub} is written."
+
+
+def suites(lesson: str) -> list[str]:
+    """The modules of a lesson's suites, basic ones first: "basic_test", or "basic_sampling_test" where it is long."""
+    return [path.stem for kind in KINDS for path in sorted((TESTCASES / lesson).glob(f"{kind}*_test.py"))]
+
+
+def names_in_tests(exercise: str) -> list[str]:
+    """A method by its own name or with its class; `forward` by its class alone."""
+    words = [re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", word).lower() for word in exercise.split(".")]
+    if words[-1] == "forward":
+        return [words[0]]
+    return ["_".join(words), words[-1]] if len(words) > 1 else words
+
+
+def lesson_of(nodeid: str) -> str | None:
+    """The lesson to which a pytest node id belongs."""
+    folder = split_node(nodeid)[0].partition("/")[0]
+    return folder if folder in lesson_names() else None
+
+
+def split_node(nodeid: str) -> tuple[str, str]:
+    """The test function of a pytest node id, and the parameters as one text:
+
+    "testcases/lesson04_gae/basic_test.py::test_x[a]" -> "lesson04_gae/basic_test.py::test_x", "a"
+    "testcases/contract_test.py::test_x[lesson04-td_errors-a]" -> "lesson04_gae/contract_test.py::test_td_errors_x", "a"
+    """
+    path, _, parameters = nodeid.partition("[")
+    path, parameters = path.replace("\\", "/").rpartition("testcases/")[2], parameters.rpartition("]")[0]
+    if path.startswith(f"{CONTRACT}.py::") and "-" in parameters:  # "NOTSET" is that of a lesson without tables
+        lesson, exercise, case = [*parameters.split("-", 2), ""][:3]
+        test = f"test_{names_in_tests(exercise)[-1]}{path.partition('::test')[2]}"
+        return f"{read_lesson(lesson).name}/{CONTRACT}.py::{test}", case
+    return path, parameters
