@@ -26,8 +26,8 @@ def clipped_objective(ratio: Tensor, advantages: Tensor, clip_epsilon: float = 0
     advantage; one that went the other way keeps its slope and comes back.
 
     Args:
-        ratio: (...) > 0, the token's probability now / when it was sampled; the argument that receives a gradient.
-        advantages: same shape; 0 gives 0.
+        ratio: (...) > 0 and finite, the token's probability now / when it was sampled. It receives a gradient.
+        advantages: same shape; 0 gives 0. Detached by the caller, so you needn't do it here.
         clip_epsilon: > 0; from 1 on the interval has no end below.
 
     Returns:
@@ -55,7 +55,7 @@ def compute_ppo_loss(
 
     Args:
         log_probs: (...) of the policy in training, in nats; the only argument that receives a gradient.
-        old_log_probs: same shape, of the policy that sampled.
+        old_log_probs: same shape, of the policy that sampled; near enough that no real token's ratio overflows.
         advantages: same shape; usually whitened by the caller.
         clip_epsilon: > 0, half the width of the interval.
         mask: same shape, bool, or None; where it is False the tensors may hold anything, NaN included.
