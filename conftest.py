@@ -3,7 +3,6 @@
 import faulthandler
 import gc
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -32,10 +31,8 @@ from testcases.harness.catalog import (
     lesson_of,
     read_lesson,
     split_node,
-    suites,
 )
 from testcases.harness.execution import executor
-from testcases.harness.oracle.reference import EXAMPLE_SEED, drawn
 from testcases.harness.report.failures import shortened
 from testcases.harness.student import last_words, own_tests, progress, summary
 from testcases.harness.student.verdicts import OPEN, Verdicts, told
@@ -43,8 +40,6 @@ from testcases.harness.suite import anti_gaming
 from testcases.harness.suite.asserts import verdict_of
 from testcases.harness.suite.runner import entry_of, keep_what_is_loaded, load
 from testcases.harness.suite.session import Engine
-
-LEAVE = os._exit
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -132,21 +127,17 @@ class _Plugin:
         self.in_order = [*items]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Load the lessons, what their scenarios need, such as peft, and all their suites, whose points are counted
-        whatever tests are chosen: seconds that belong to no test."""
+        """Load what the tests need, and count the points of all suites, whatever tests are chosen: these seconds belong
+        to no test."""
         try:
             for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items} - {""}):
-                own = [name for name in (*suites(lesson), "scenarios") if (TESTCASES / lesson / f"{name}.py").is_file()]
-                for module in (f"solutions.{lesson}", *(f"testcases.{lesson}.{name}" for name in own)):
-                    load(module)
+                load(lesson)
         except LookupError as error:
             raise pytest.UsageError(str(error)) from None
         chosen = {*session.items}
         found = ((item, entry_of(item.nodeid)) for item in self.in_order if item in chosen)
         self.entries = {item: entry for item, entry in found if entry}
         self.verdicts = Verdicts(self.entries)
-        for lesson in {entry.lesson for entry in self.entries.values()}:
-            drawn(lesson, EXAMPLE_SEED)
         keep_what_is_loaded()
 
     @cached_property
@@ -157,17 +148,9 @@ class _Plugin:
         return Engine(subject, pays_once=not reference)
 
     def _end_process(self, call: Any, where: str) -> None:
-        """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
         if capture := self.config.pluginmanager.getplugin("capturemanager"):
             capture.suspend_global_capture(in_=True)
-        said = (
-            f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, "
-            f"at {where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
-        )
-        print(f"\n{said}", file=sys.__stderr__, flush=True)
-        if self.note:
-            last_words.take_back(self.note)
-        LEAVE(1)
+        last_words.end_process(self.note, call.lesson, call.exercise, where)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self) -> Any:

@@ -208,7 +208,8 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
     state, attempt = GlobalState(), _Attempt(modules, call, terms)
     with quiet():
         try:
-            with modules.in_place(), _warnings_of(modules):
+            # A student's warnings are not printed; those of the reference are errors.
+            with modules.in_place(), warnings.catch_warnings(action="ignore" if modules.own else "error"):
                 function = attempt.load()
                 answered = Outcome() if loads_only else attempt.answer(function, arguments, leaves)
         except KeyboardInterrupt:
@@ -344,14 +345,6 @@ def _message_of(error: BaseException) -> str:
         return str(error)
     except Exception as second:
         return f"<its message raised {type(second).__name__}>"
-
-
-@contextmanager
-def _warnings_of(modules: ModuleSet) -> Iterator[None]:
-    """A student's warnings are not printed; those of the reference are errors."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore" if modules.own else "error")
-        yield
 
 
 @contextmanager

@@ -7,7 +7,7 @@ them.
 
 import bdb
 import functools
-import io
+import os
 import pdb
 import random
 import sys
@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+NOBODY = os.open(os.devnull, os.O_WRONLY)
+"""Hears what is printed by a call that no test has made."""
 _is_tests_own: ContextVar[bool] = ContextVar("is_tests_own", default=False)
 
 
@@ -36,22 +38,6 @@ def is_tests_own() -> bool:
     return _is_tests_own.get()
 
 
-class _Nobody(io.RawIOBase):
-    """Who hears what is printed here."""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return len(data)
-
-    def fileno(self) -> int:
-        """Of the process's own stdout."""
-        if sys.__stdout__ is None:
-            raise io.UnsupportedOperation("fileno")
-        return sys.__stdout__.fileno()
-
-
 @contextmanager
 def quiet() -> Iterator[None]:
     """A call runs in this block. If it is not a test's own, nobody hears of it: no `breakpoint()` stops, and none that
@@ -65,7 +51,7 @@ def quiet() -> Iterator[None]:
     sys.breakpointhook = pdb.set_trace = lambda *args, **options: None
     editor.trace_this_thread(False) if editor else sys.settrace(None)
     # Two streams, because a file may detach or close one of them.
-    out, err = (io.TextIOWrapper(_Nobody(), "utf-8", "replace", write_through=True) for _ in range(2))  # type: ignore
+    out, err = (open(NOBODY, "w", encoding="utf-8", errors="replace", closefd=False) for _ in range(2))
     try:
         with redirect_stdout(out), redirect_stderr(err):
             yield

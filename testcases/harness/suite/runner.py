@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from ..catalog import ROOT, Entry, is_basic, lesson_of, names_in_tests, read_lesson, split_node, suites
+from ..catalog import ROOT, TESTCASES, Entry, is_basic, lesson_of, names_in_tests, read_lesson, split_node, suites
+from ..oracle.reference import EXAMPLE_SEED, drawn
 from .asserts import Verdict, verdict_of
 from .session import current
 
@@ -110,12 +111,19 @@ def _points_of(function: Callable[..., None]) -> int:
     return next((mark.args[0] for mark in getattr(function, "pytestmark", []) if mark.name == "points"), 1)
 
 
-def load(module: str) -> None:
-    """Import a module of the course.
+def load(lesson: str) -> None:
+    """Import a lesson, what its scenarios need, such as peft, and all its suites, and draw its examples.
 
     Raises:
         LookupError: one of the course's own files is missing or damaged; it says which.
     """
+    own = [name for name in (*suites(lesson), "examples", "scenarios") if (TESTCASES / lesson / f"{name}.py").is_file()]
+    for module in (f"solutions.{lesson}", *(f"testcases.{lesson}.{name}" for name in own)):
+        _load(module)
+    drawn(lesson, EXAMPLE_SEED)
+
+
+def _load(module: str) -> None:
     try:
         importlib.import_module(module)
     except Exception as error:
