@@ -57,14 +57,15 @@ def evaluate_policy(
     Args:
         policy: the language model to evaluate; each of its parts is left in the mode it was in.
         reference: the SFT model; read with dropout off and at `config.temperature`, and likewise left in its mode.
-        score: the reward model as a scorer.
+        score: the reward model as a scorer: (input_ids, attention_mask, prompt_length) -> (B,) float32 or float64.
         prompts: texts.
         tokenizer: the policy's.
         config: sampling settings; the same as in training. `kl_estimator` is for its rewards, not for the KL here.
 
     Returns:
         Means over the prompts. A response has gold reward 0 if its own text is not `is_well_formed`, or if it was cut
-        before any of the stop tokens; then it does not count as `valid` either. Padding is one of the tokenizer's
-        special tokens, which a text does not hold. The models' logits are float32 or float64.
+        before any of the stop tokens; then it does not count as `valid` either. A text holds none of the tokenizer's
+        special tokens: decoding drops all of them, also one that the policy wrote in the middle. Padding is one of
+        them. The models' logits are float32 or float64.
     """
     raise NotImplementedError("lesson12: evaluate_policy")
