@@ -67,6 +67,7 @@ def gae_ends(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99
     lam_0 sees one reward and believes the critic about all that follows.
     lam_1 sees every reward that follows in the episode, discounted once a step, and believes the critic only where it
     must: about what comes after the last step, if the rollout was cut there before the episode's end.
+    A step with a done is its episode's last, so both are its reward minus its value; so too for several dones in a row.
 
     Args:
         rewards: (..., T) float.
@@ -76,7 +77,8 @@ def gae_ends(rewards: Tensor, values: Tensor, dones: Tensor, gamma: float = 0.99
         gamma: discount in [0, 1].
 
     Returns:
-        GAEEnds(lam_0, lam_1), each (..., T). Written without `n_step_advantages` and `compute_gae`, which lie between.
+        GAEEnds(lam_0, lam_1), each (..., T). Written without `n_step_advantages` and `compute_gae`, which lie between;
+        a loop over the steps is fine.
 
     Raises:
         ValueError: shapes disagree (`values` needs T + 1 entries), or gamma is out of range.
@@ -170,7 +172,8 @@ def compute_response_gae(
 
     The step after a real token is the *next real token* of the row; after the last one nothing is expected. So nothing
     of the padding enters, and a False inside a row (a tool's token) costs no factor gamma lam. Call `compute_gae` for
-    it: each row's real tokens side by side, in their order, with a done at the last; then put the answer in place.
+    it: each row's real tokens side by side, in their order, then zeros, with a done at the last token (or in the last
+    column: after zeros both give the same numbers); then put the answer in place.
 
     Args:
         rewards: (B, T) float; under a False mask anything, NaN included.
