@@ -287,9 +287,10 @@ def train_reward_model(model: RewardModel, pairs: PreferenceBatch, config: Rewar
 
     Args:
         model: trained in place, all of it in train mode, on the device it is on; left in eval mode. Each of its
-            parameters requires a gradient, and none has one yet.
-        pairs: N comparisons. Each is used once per epoch, in batches of `batch_size` (the last may be smaller).
-            The order is new in each epoch, drawn from a generator of its own, of any kind, seeded with `config.seed`.
+            parameters requires a gradient, and none has one yet; those of the last step may stay, or be None.
+        pairs: N comparisons, on the device of the model. Each is used once per epoch, in batches of `batch_size` (the
+            last may be smaller). The order is new in each epoch, drawn from a generator of its own, of any kind, seeded
+            with `config.seed`.
         config: step size, epochs, batch size.
 
     Returns:
