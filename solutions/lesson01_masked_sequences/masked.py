@@ -80,8 +80,8 @@ def token_entropy(logits: Tensor, temperature: float = 1.0) -> Tensor:
         temperature: > 0, divides the logits.
 
     Returns:
-        (B, T) in nats, between 0 and log V up to the rounding of the logits, differentiable in `logits`; float32 or
-            float64.
+        (B, T) in nats, differentiable in `logits`; float32 or float64. It lies between 0 and log V, or a rounding error
+            outside, which needs no clamp.
 
     Raises:
         ValueError: `logits` is not (B, T, V), or temperature is not positive.
