@@ -14,7 +14,7 @@ import ast
 import functools
 import importlib
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,10 @@ from testcases.harness.catalog import (
 from testcases.harness.diagnosis.values import CHEAP
 from testcases.harness.execution.messages import Call, Outcome, in_float32, leaves, tensors_in
 from testcases.harness.report.failures import show
-from testcases.harness.suite import runner
 from testcases.harness.suite.asked import put
 from testcases.harness.suite.asserts import Exercise, example, exercise_of
 from testcases.harness.suite.questions import hard, plain, sizes, views, with_a_nan
+from testcases.harness.suite.runner import Case, cases
 from testcases.harness.suite.session import current
 
 SHOWN = re.compile(r"NaN[^.]*\b(?:shows|stays)\b")
@@ -133,9 +133,8 @@ def _is_hidden(wanted: Any, got: Any) -> bool:
     return bool(torch.as_tensor(wanted).isnan().any()) and not bool(torch.as_tensor(got).isnan().any())
 
 
-def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, Callable[..., None], dict[str, Any]]]:
-    """The tests of a lesson, but for those `written` in its suites: what counts each, the name of the case, function
-    and arguments."""
+def common_cases(lesson: str, written: Collection[str]) -> Iterator[Case]:
+    """The tests of a lesson, but for those `written` in its suites."""
     if not (TESTCASES / lesson / "contract.py").is_file():
         return
     tables = vars(importlib.import_module(f"testcases.{lesson}.contract"))
@@ -152,17 +151,18 @@ def cases(lesson: str, written: Collection[str]) -> Iterator[tuple[Entry, str, C
         if name in written:
             continue
         if test is not test_refuses_bad_arguments:
-            yield entry, "", test, {"entry": entry}
+            yield Case(entry, "", test, {"entry": entry})
             continue
         good, bad = tables["REFUSALS"][target]
         for case, (changed, mentions) in bad.items():
-            yield entry, case, test, {"target": target, "arguments": {**good, **changed}, "mentions": mentions}
+            arguments = {"target": target, "arguments": {**good, **changed}, "mentions": mentions}
+            yield Case(entry, case, test, arguments)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folders = {Path(arg).name for arg in metafunc.config.args}
     lessons = [name for name in lesson_names() if name in folders] or lesson_names()
-    found = [case for lesson in lessons for case in runner.cases(lesson) if case.function is metafunc.function]
+    found = [case for lesson in lessons for case in cases(lesson) if case.function is metafunc.function]
     names = ["-".join(filter(None, (case.entry.lesson[:8], case.entry.exercise, case.label))) for case in found]
     rows = [pytest.param(*case.parameters.values(), id=name) for case, name in zip(found, names, strict=True)]
     metafunc.parametrize([*found[0].parameters] if found else metafunc.fixturenames, rows)

@@ -22,8 +22,7 @@ from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Wai
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right
 from testcases.harness.suite.runner import Case, cases, entries
-from testcases.harness.suite.session import Engine
-from testcases.harness.suite.sparing import Sparing
+from testcases.harness.suite.session import Engine, Sparing
 
 from ..intake.exports import HandIn
 from ..intake.selection import course_files

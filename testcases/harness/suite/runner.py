@@ -64,8 +64,8 @@ def cases(lesson: str) -> tuple[Case, ...]:
                 node = f"{suite}.py::{name}"
                 entry = Entry(lesson, _exercise_of(lesson, name), node, _points_of(function), is_basic(node))
                 collected += [Case(entry, label, function, parameters) for label, parameters in _parameters(function)]
-    made = importlib.import_module("testcases.contract_test").cases(lesson, {case.entry.function for case in collected})
-    return (*collected, *(Case(*one) for one in made))
+    written = {case.entry.function for case in collected}
+    return (*collected, *importlib.import_module("testcases.contract_test").common_cases(lesson, written))
 
 
 def cases_of(lesson: str, exercise: str) -> tuple[Case, ...]:

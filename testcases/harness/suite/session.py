@@ -15,6 +15,7 @@ from typing import Any
 from ..catalog import SOLUTIONS, once_written, read_lesson
 from ..diagnosis.code import Function, definition, exercises_named_in
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
+from ..diagnosis.values import Diagnosis, Part
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome, StudentError
 from ..execution.watching import a_tests_own_calls
@@ -24,6 +25,8 @@ from ..report.failures import CheckFailed, NotStarted, Waiting
 
 MOST_LATE = 2
 """After so many calls that did not end an exercise is asked nothing more, here and by the grader."""
+SEARCHES = 2
+"""Whoever marks many answers looks for the cause of a wrong exercise so many times."""
 
 
 @dataclass(eq=False)
@@ -47,7 +50,7 @@ class Engine:
     """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
     run it could report anything, so such reports neither cost nor earn points."""
     thorough: bool = True
-    """Whether agreement with the reference asks the questions of `families`, too."""
+    """Whether agreement with the reference asks what is made of the examples, too."""
     pays_once: bool = False
     """Whether an exercise keeps its points that is right with the solution's version of what it calls; and where that
     never ends, others do not call it either."""
@@ -215,6 +218,26 @@ class Engine:
             if (lesson, exercise) not in self._endless:
                 self._run(replace(asked, seconds=seconds))
         return (lesson, exercise) in self._endless
+
+
+class Sparing(Explanation):
+    """For whoever marks many answers. One cause an exercise is enough: each search runs all wrong answers, which costs
+    more than the test.
+
+    Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
+    """
+
+    def __init__(self, subject: Executor, reference: Reference, first_failure: FirstFailure) -> None:
+        super().__init__(subject, reference, first_failure)
+        self._tried: dict[tuple[str, str], int] = {}
+
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
+        key = call.lesson, call.exercise
+        if self._tried.get(key, 0) >= SEARCHES:
+            return Diagnosis()
+        found = super().diagnose(call, outcome, neighbors and not call.scenario, part)
+        self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
+        return found
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The causes that a report names come to the pages as values, without its words around them."""
+"""The causes that a report names, and what to read, come to the result as values, without its words around them."""
 
 import pytest
 
@@ -18,6 +18,7 @@ def test_a_failure_hands_on_its_cause_and_what_to_read(lesson: str, exercise: st
     with Engine(with_change(lesson, wrong)).active():
         verdicts = ((case.entry, case.run()) for case in cases_of(lesson, exercise))
         result = next(grade._failed(*one) for one in verdicts if isinstance(one[1], CheckFailed))
+    marks = grade._summary([result])
     idea = wrong.why.partition(";")[0].rstrip(".")
-    assert [idea in cause for cause in result.causes] == [True]
-    assert result.read.startswith(f'tutorial/{lesson}/README.md, "') and idea not in " ".join(result.told.split())
+    assert [idea in cause for cause in marks["causes"]] == [True]
+    assert marks["read"].startswith(f'tutorial/{lesson}/README.md, "') and idea not in " ".join(marks["told"].split())
