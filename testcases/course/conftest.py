@@ -12,7 +12,7 @@ from testcases.course.students import POCKET
 from testcases.harness.catalog import lesson_of
 from testcases.harness.execution import executor
 from testcases.harness.execution.watching import GlobalState
-from testcases.harness.oracle.stubs import all_stubs, write_files
+from testcases.harness.oracle.mutations import all_stubs, write_files
 from tiny_models import presets
 
 

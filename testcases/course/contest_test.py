@@ -23,7 +23,7 @@ from solutions.demo import stack
 from solutions.demo.stages import train_reward_stage
 from testcases.course import contest_record
 from testcases.harness.catalog import ROOT, SOLUTIONS
-from testcases.harness.oracle.stubs import stub
+from testcases.harness.oracle.mutations import stub
 
 NOWHERE = {"gold": 0.0, "proxy": 0.0, "kl": 0.0, "valid": 0.0}
 

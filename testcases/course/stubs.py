@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ppo_by_hand.core.progress import while_read
 from testcases.harness.catalog import SOLUTIONS, TUTORIAL, lesson_names, regions
-from testcases.harness.oracle.stubs import all_stubs, write_files
+from testcases.harness.oracle.mutations import all_stubs, write_files
 
 TEXTS = {".md", ".png", ".svg", ".yaml"}
 ONE_SCREEN = "lesson00_one_screen/"

@@ -10,8 +10,7 @@ import pytest
 
 from testcases.course.stubs import drift, export
 from testcases.harness.catalog import SOLUTIONS, lesson_names, read_lesson, regions
-from testcases.harness.oracle.mutations import region_text, suspects
-from testcases.harness.oracle.stubs import all_stubs, stub, write_files
+from testcases.harness.oracle.mutations import all_stubs, region_text, stub, suspects, write_files
 
 CONTRACT = {
     1: "gather_log_probs response_log_probs token_entropy masked_mean masked_whiten first_true_index response_mask "

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson, suites
-from testcases.harness.oracle.mutations import NamedChange
-from testcases.harness.oracle.stubs import all_stubs, write_files
+from testcases.harness.oracle.mutations import NamedChange, all_stubs, write_files
 from tiny_models import presets
 
 LESSON, FILE = "lesson04_gae", "gae.py"

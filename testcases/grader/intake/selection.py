@@ -15,8 +15,7 @@ from functools import cache
 
 from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names, read_lesson
 from testcases.harness.execution.modules import text_of
-from testcases.harness.oracle.mutations import suspects
-from testcases.harness.oracle.stubs import stubs_of
+from testcases.harness.oracle.mutations import stubs_of, suspects
 
 from ..status import OTHER_FOLDER, SECOND
 

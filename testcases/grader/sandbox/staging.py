@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from testcases.harness.catalog import ROOT, SOLUTIONS, TESTCASES
-from testcases.harness.oracle.stubs import emptied, stub
+from testcases.harness.oracle.mutations import emptied, stub
 
 GRADER = TESTCASES / "grader"
 DEPENDED_ON = ("ppo_by_hand", "solutions", "testcases", "tiny_models")

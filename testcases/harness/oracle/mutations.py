@@ -1,4 +1,4 @@
-"""Named changes of the reference: wrong answers to an exercise, and other right ones."""
+"""The solutions with something else in a region: a wrong answer, another right one, or a stub to be filled in."""
 
 import ast
 import importlib
@@ -6,12 +6,22 @@ import inspect
 import itertools
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
-from ..catalog import exists, region_of, region_text, section_for
+from ..catalog import SOLUTIONS, exists, lesson_names, read_lesson, region_of, region_text, regions, section_for
+
+PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
+RUNS = {
+    f"{name}/__init__.py": f'''"""Found in `solutions/{name}`, not copied: whole runs, here on your own lessons."""
+
+from solutions.{name} import __path__ as __path__
+'''
+    for name in ("demo", "contest")
+}
 
 
 @dataclass(frozen=True)
@@ -186,10 +196,60 @@ def changed_source(lesson: str, answer: NamedChange) -> tuple[str, str]:
         LookupError: the change does not apply.
     """
     lines, region = region_of(lesson, answer.exercise)
-    indent = lines[region.first][: -len(lines[region.first].lstrip())]
     try:
         changed = answer.change.apply(region_text(lesson, answer.exercise))
     except LookupError as error:
         raise LookupError(f"{answer.name}: {error}") from None
-    whole = [*lines[: region.first + 1], *textwrap.indent(changed, indent).splitlines(), *lines[region.last :]]
+    whole = [*lines[: region.first + 1], *_indented(changed, lines[region.first]), *lines[region.last :]]
     return f"{lesson}/{region.file}.py", "\n".join(whole) + "\n"
+
+
+def _indented(text: str, marker: str) -> list[str]:
+    """The lines of a text, as far to the right as the line with the marker of its region."""
+    return textwrap.indent(text, marker[: -len(marker.lstrip())]).splitlines()
+
+
+# The stubs that students fill in
+
+
+def emptied(path: Path, exercises: Iterable[str]) -> str:
+    """The text of a solution file with each region of these exercises replaced by an error that names the exercise, or
+    by the suspect that is handed out."""
+    lines = path.read_text("utf-8").splitlines()
+    lesson = read_lesson(path.parent.name)
+    for region in reversed(regions(path)):
+        if region.exercise in exercises:
+            text = f'raise NotImplementedError("{lesson.short}: {region.exercise}")'
+            if suspect := suspects(lesson.name).get(region.exercise):
+                text = suspect.change.apply(region_text(lesson.name, region.exercise))
+            lines[region.first : region.last + 1] = _indented(text, lines[region.first])
+    return "\n".join(lines) + "\n"
+
+
+def stub(path: Path) -> str:
+    """A solution file as it is handed out."""
+    text = emptied(path, [region.exercise for region in regions(path)])
+    # Only in a command to run or a path to open; imports between lessons are relative.
+    return text.replace("solutions.lesson", "tutorial.lesson").replace("solutions/lesson", "tutorial/lesson")
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write texts by their path below a folder."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, "utf-8")
+
+
+def stubs_of(lesson: str) -> dict[str, str]:
+    """Path below `tutorial/` -> text, for one lesson."""
+    folder = SOLUTIONS / lesson
+    paths = sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+    return {path.relative_to(SOLUTIONS).as_posix(): stub(path) for path in paths}
+
+
+def all_stubs() -> dict[str, str]:
+    """Path below `tutorial/` -> text, for the whole tree."""
+    files = {"__init__.py": PACKAGE, **RUNS}
+    for lesson in lesson_names():
+        files.update(stubs_of(lesson))
+    return files

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from ..catalog import ROOT, TUTORIAL, Lesson, read_lesson
-from ..oracle.stubs import stubs_of, write_files
+from ..oracle.mutations import stubs_of, write_files
 from .progress import FOLDER, forget, said_plainly
 
 
