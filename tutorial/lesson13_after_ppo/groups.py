@@ -22,11 +22,13 @@ def group_advantages(scores: Tensor, epsilon: float = 1e-4, divide_by_std: bool 
 
     Args:
         scores: (B, K), K responses to each of B prompts, K >= 2.
-        epsilon: >= 0, added to the standard deviation. With 0, a group of equal scores gives NaN, as 0 / 0 does.
+        epsilon: >= 0, added to the standard deviation. With 0, a group of equal scores gives NaN, as 0 / 0 does, or
+            rounding errors at full size: no group of equal scores is asked for then.
         divide_by_std: False leaves the division out.
 
     Returns:
-        (B, K), of mean 0 in each row; without gradient, since advantages are data. Equal scores give 0.
+        (B, K), of mean 0 in each row; without gradient, since advantages are data. Equal scores give 0, up to the
+        rounding of their mean: three times 0.1 may give 1e-13.
 
     Raises:
         ValueError: `scores` is not (B, K), K < 2, or epsilon is negative.
