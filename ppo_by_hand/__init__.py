@@ -18,7 +18,7 @@ CONFIGS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / 
 """Folder of configuration files for `accelerate launch --config_file`: ddp.yaml, fsdp.yaml, zero2.yaml, ..."""
 
 if TYPE_CHECKING:
-    from .core.checkpoint_folder import CheckpointFolder as CheckpointFolder
+    from .core.checkpoints import CheckpointFolder as CheckpointFolder
     from .core.checks import DivergedError as DivergedError
     from .core.config import PPOConfig as PPOConfig
     from .core.progress import quiet as quiet
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .lesson13_after_ppo import truncated_importance_weights as truncated_importance_weights
 
 _HOMES = {
-    "core.checkpoint_folder": "CheckpointFolder",
+    "core.checkpoints": "CheckpointFolder",
     "core.checks": "DivergedError",
     "core.config": "PPOConfig",
     "core.progress": "quiet",

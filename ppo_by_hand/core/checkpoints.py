@@ -1,4 +1,4 @@
-"""A checkpoint on disk: it is read only if it is whole and belongs to this run."""
+"""A checkpoint on disk: it is read only if it is whole and belongs to this run, and replaced every few updates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pickle
 import random
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +14,94 @@ import numpy
 import torch
 from torch import Tensor, nn
 
+from .checks import DivergedError
+from .files import first_line
+from .shapes import check_number
+
 CHECKPOINT_FILE = "trainer.pt"
 MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
+
+
+class CheckpointFolder:
+    """Keeps the newest checkpoint of one run; `save_checkpoint` replaces it in one step, so one is always whole.
+
+    No other file is ever removed.
+
+    Args:
+        directory: for the checkpoint, created where missing.
+        every: updates between two checkpoints; the last update is always saved.
+    """
+
+    def __init__(self, directory: str | Path, every: int = 5) -> None:
+        check_number("every", every, 1)
+        self.directory, self.every = Path(directory), every
+        self.is_of_another_run = (self.directory / CHECKPOINT_FILE).exists()  # until `load` has taken it
+
+    def load(self, trainer: Any) -> bool:
+        """Let a trainer go on from the checkpoint; False if there is none.
+
+        Raises:
+            ValueError: as `load_checkpoint`.
+        """
+        if not (self.directory / CHECKPOINT_FILE).exists():
+            return False
+        trainer.load_checkpoint(self.directory)
+        self.is_of_another_run = False
+        return True
+
+    def save(self, trainer: Any) -> None:
+        """Save if it is time; made for `on_update` of `PPOTrainer.train`.
+
+        Raises:
+            ValueError: the folder came with a checkpoint that was not loaded.
+            DivergedError: a weight is NaN or infinite, so the checkpoint would be of no use.
+            OSError: it could not be written, for instance on a full disk; the one before is unchanged.
+        """
+        if self.is_of_another_run:
+            raise ValueError(
+                f"expected a folder without the checkpoint of another run, got {self.directory}; "
+                "CheckpointFolder(...).load(trainer) before train goes on with that one, another folder keeps both"
+            )
+        if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
+            return
+        if not all(bool(weight.isfinite().all()) for weight in trainer.model.parameters()):
+            raise DivergedError(
+                f"stopped at update {trainer.updates_done}: a weight is NaN or infinite; lower learning_rate"
+            )
+        try:
+            trainer.save_checkpoint(self.directory)
+        except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
+            raise OSError(f"expected room for a checkpoint in {self.directory}, got: {first_line(error)}") from error
+
+
+def state_of(trainer: Any, generators: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint holds of a trainer and of these random generators."""
+    return {
+        "config": asdict(trainer.config),
+        "model": _trained_weights(trainer.accelerator.unwrap_model(trainer.model)),
+        "optimizer": trainer.optimizer.state_dict(),
+        "kl_coef": trainer.kl_controller.value,
+        "prompts_waiting": trainer.prompt_queue.waiting,
+        "updates_done": trainer.updates_done,
+        "history": trainer.history,
+        "generators": {name: generator.get_state() for name, generator in generators.items()},
+    }
+
+
+def _trained_weights(model: nn.Module) -> dict[str, Any]:
+    """Return what a checkpoint holds of a model: the weights that are trained, and buffers.
+
+    The others are those that the model was loaded with; of a LoRA policy they are nearly all, and quantized ones could
+    not be loaded again.
+    """
+    kept = {name for name, weight in model.named_parameters(remove_duplicate=False) if weight.requires_grad}
+    kept |= {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    state: dict[str, Any] = model.state_dict()
+    for name in state.keys() - kept:
+        if not name.endswith("_extra_state"):
+            del state[name]
+    return state
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,6 +155,8 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
             f"{own['num_updates']}; raise it"
         )
     _check_models(expected["model"], state["model"], file)
+    if parts is None:
+        _check_optimizer(expected["optimizer"]["param_groups"], state["optimizer"]["param_groups"], file)
     state["generators"] = _of_this_machine(state["generators"], expected["generators"])
     return state
 
@@ -83,6 +171,20 @@ def _check_models(own: Mapping[str, Any], saved: Mapping[str, Any], file: Path) 
             )
 
 
+def _check_optimizer(own: list[dict[str, Any]], saved: list[dict[str, Any]], file: Path) -> None:
+    """Compare all but the rates of now, which the settings and the schedule decide, and the numbers of the weights."""
+    pairs: list[tuple[str, Any, Any]] = [("parameter groups", len(own), len(saved))]
+    for here, there in zip(own, saved, strict=False):
+        pairs.append(("weights", len(here["params"]), len(there["params"])))
+        pairs += [(name, here.get(name), there.get(name)) for name in sorted(here.keys() | there.keys())]
+    for name, one, other in pairs:
+        if one != other and name not in ("lr", "params"):
+            raise ValueError(
+                f"expected a checkpoint of a run with the same optimizer, got {name} {other!r} in {file} and {one!r} "
+                "here; give the optimizer= that its run began with, or start a new run"
+            )
+
+
 def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """The states of generators; where the run had no such device, the seed has made one that it has not drawn from."""
 
@@ -91,21 +193,6 @@ def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[s
         return one is not None and (not isinstance(other, Tensor) or one.shape == other.shape)
 
     return {name: saved[name] if fits(name) else own[name] for name in own}
-
-
-def trained_weights(model: nn.Module) -> dict[str, Any]:
-    """Return what a checkpoint holds of a model: the weights that are trained, and buffers.
-
-    The others are those that the model was loaded with; of a LoRA policy they are nearly all, and quantized ones could
-    not be loaded again.
-    """
-    kept = {name for name, weight in model.named_parameters(remove_duplicate=False) if weight.requires_grad}
-    kept |= {name for name, _ in model.named_buffers(remove_duplicate=False)}
-    state: dict[str, Any] = model.state_dict()
-    for name in state.keys() - kept:
-        if not name.endswith("_extra_state"):
-            del state[name]
-    return state
 
 
 def _of_parts(parts: int | None) -> str:

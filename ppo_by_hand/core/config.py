@@ -10,18 +10,19 @@ from .shapes import check_number
 
 ESTIMATORS = ("k1", "k2", "k3")
 """Of the KL (lesson 6)."""
-COUNTS = (
-    "max_new_tokens num_updates batch_size samples_per_prompt micro_rollout_batch_size num_epochs num_minibatches "
-    "micro_batch_size kl_horizon"
-).split()
-"""Settings of at least 1."""
-ABOVE_0 = (
-    "temperature clip_score learning_rate critic_learning_rate max_grad_norm clip_epsilon value_clip_epsilon kl_target "
-    "max_update_kl"
-).split()
-AT_LEAST_0 = "missing_stop_penalty value_coef entropy_coef kl_coef".split()
-UP_TO_1 = "gamma lam critic_lam".split()
-"""From 0."""
+COUNT, AT_LEAST_0, UP_TO_1 = {"low": 1}, {"low": 0.0}, {"low": 0.0, "high": 1.0}
+ABOVE_0 = {"low": 0.0, "open_low": True}
+RANGES: dict[str, dict[str, Any]] = {
+    "max_new_tokens num_updates batch_size samples_per_prompt micro_rollout_batch_size": COUNT,
+    "num_epochs num_minibatches micro_batch_size kl_horizon": COUNT,
+    "temperature clip_score learning_rate critic_learning_rate max_grad_norm": ABOVE_0,
+    "clip_epsilon value_clip_epsilon kl_target max_update_kl": ABOVE_0,
+    "missing_stop_penalty value_coef entropy_coef kl_coef": AT_LEAST_0,
+    "gamma lam critic_lam": UP_TO_1,
+    "ratio_threshold": {"low": 1.0, "open_low": True},
+    "seed": {"low": 0, "high": 2**63 - 1},
+}
+"""Settings -> arguments of `check_number`."""
 NO_CLIP = 3e38
 """A `clip_score` that no float32 exceeds."""
 
@@ -173,20 +174,9 @@ def _check_field(name: str, kind: str, value: Any) -> None:
     """
     if not _is_of_kind(value, kind):
         raise ValueError(f"expected {name} to be {kind}, got {value!r}")
-    if value is None:
-        return
-    if name in COUNTS:
-        check_number(name, value, 1)
-    elif name in ABOVE_0:
-        check_number(name, value, 0.0, open_low=True)
-    elif name in AT_LEAST_0:
-        check_number(name, value, 0.0)
-    elif name in UP_TO_1:
-        check_number(name, value, 0.0, 1.0)
-    elif name == "ratio_threshold":
-        check_number(name, value, 1.0, open_low=True)
-    elif name == "seed":
-        check_number(name, value, 0, 2**63 - 1)
+    for names, limits in RANGES.items():
+        if name in names.split() and value is not None:
+            check_number(name, value, **limits)
 
 
 def _is_of_kind(value: object, kind: str) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from .checkpoints import global_generators
 from .config import PPOConfig
-from .validate import tokens_of
+from .shapes import tokens_of
 
 ROUNDING = 1e-3
 """Of the largest number; dropout changes more."""

@@ -67,13 +67,14 @@ def _check(made: Any, make: Any, groups: Groups) -> None:
         )
 
 
-def without_wrapper(prepared: Any, accelerator: Accelerator) -> Any:
-    """Return the optimizer itself if Accelerate's wrapper would only search the disk for a package in each step.
+def prepared(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator) -> tuple[Any, Any]:
+    """Let Accelerate place and wrap both; its wrapper of the optimizer stays only where it is needed.
 
-    Only float16's gradient scaler and DeepSpeed need it.
+    That is with float16's gradient scaler and with DeepSpeed. Else it would search the disk for a package in each step.
     """
-    is_plain = type(prepared) is AcceleratedOptimizer and accelerator.scaler is None
-    return prepared.optimizer if is_plain else prepared
+    model, wrapped = accelerator.prepare(model, optimizer)
+    is_plain = type(wrapped) is AcceleratedOptimizer and accelerator.scaler is None
+    return model, wrapped.optimizer if is_plain else wrapped
 
 
 def checked_schedule(schedule: Schedule) -> Schedule:

@@ -120,3 +120,14 @@ def text_config(model: Any) -> Any:
     """Return the configuration with the sizes of the language model: a model that reads pictures keeps them apart."""
     config = model.config
     return config.get_text_config() if hasattr(config, "get_text_config") else config
+
+
+def context_length(model: Any) -> int | None:
+    """Return the longest sequence that a model can read; None if it does not say."""
+    return getattr(text_config(model), "max_position_embeddings", None) if hasattr(model, "config") else None
+
+
+def tokens_of(model: Any) -> int | None:
+    """Return how many tokens a Hugging Face model reads; None for any other module."""
+    table = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    return getattr(table, "num_embeddings", None)

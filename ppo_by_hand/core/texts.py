@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import inspect
 import math
-import operator
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .config import PPOConfig
 from .files import first_line
 from .progress import say_check
+from .shapes import context_length, tokens_of
 
 Prompt = str | list[int] | Mapping[str, Any]
 """A text, its token ids, or a row with a text as `prompt` or token ids as `input_ids`, and more columns."""
@@ -52,97 +53,59 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
         ) from error
     if not listed:
         raise ValueError("expected at least one prompt, got an empty list")
-    rows = [_encoded(prompt, number, tokenizer) for number, prompt in enumerate(listed)]
-    for number, row in enumerate(rows):
-        if not row:
-            raise ValueError(f"expected a token in each prompt, got none in prompt {number}: {listed[number]!r}")
-    return rows
+    return [_encoded(prompt, number, tokenizer) for number, prompt in enumerate(listed)]
 
 
 def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
+    """The token ids of one prompt; the text of a row becomes a user's message where there is a chat template."""
     if isinstance(prompt, Encoded):
         return prompt
-    try:
-        if isinstance(prompt, Mapping) and "input_ids" in prompt and "prompt" not in prompt:
-            columns = {name: value for name, value in prompt.items() if name not in ("input_ids", "attention_mask")}
-            return Encoded(_tokens(_visible_ids(prompt, number)), None, columns)
-        if not isinstance(prompt, str | Mapping):
-            return _tokens(prompt)
-    except TypeError as error:
-        raise ValueError(f"{RULE}, got {repr(prompt)[:80]} as prompt {number}; {MESSAGES}") from error
-    if not callable(tokenizer):
-        raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
-    if isinstance(prompt, str):
-        return list(tokenizer(prompt)["input_ids"])
-    check_row(prompt, f"prompt {number}")
-    columns = {name: value for name, value in prompt.items() if name != "prompt"}
-    return Encoded(_encoded_text(prompt["prompt"], tokenizer), prompt["prompt"], columns)
+    row, said = prompt if isinstance(prompt, Mapping) else {}, f"got {repr(prompt)[:80]} as prompt {number}"
+    if isinstance(prompt, Mapping) and not {"prompt", "input_ids"} & prompt.keys():
+        raise ValueError(f"{RULE}, {said}; rename the column of prompts to prompt, or of token ids to input_ids")
+    text = row["prompt"] if "prompt" in row else prompt if isinstance(prompt, str) else None
+    if isinstance(text, str):
+        if not callable(tokenizer):
+            raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
+        ids: list[int] = list(_encoded_text(text, tokenizer, is_message=bool(row)))
+    elif "prompt" in row:
+        raise ValueError(f"{RULE}, {said}; {MESSAGES}")
+    else:
+        ids = _token_ids(row.get("input_ids", prompt), row.get("attention_mask"), said)
+    if not ids or (text is not None and not text.strip()):
+        raise ValueError(f"expected words or tokens in each prompt, {said}")
+    columns = {name: value for name, value in row.items() if name not in ("prompt", "input_ids", "attention_mask")}
+    return Encoded(ids, text, columns) if row else ids
 
 
-def _tokens(values: Iterable[Any]) -> list[int]:
-    """
-    Raises:
-        TypeError: one is no whole number; True and False are none here, nor are the bytes of a text.
-    """
-    found = list(values)
-    if isinstance(values, bytes) or any(isinstance(value, bool) for value in found):
-        raise TypeError
-    return [operator.index(value) for value in found]
-
-
-def _visible_ids(row: Mapping[str, Any], number: int) -> list[Any]:
-    """The `input_ids` of a row without its padding, which are those with 0 in its `attention_mask`, if it has one.
-
-    Raises:
-        TypeError: one of them is no list.
-        ValueError: the mask does not belong to the ids.
-    """
-    ids = _listed(row["input_ids"])
-    mask = _listed(row.get("attention_mask", [1] * len(ids)))
-    seen = [place for place, is_seen in enumerate(mask) if is_seen]
-    has_gap = bool(seen) and seen[-1] - seen[0] >= len(seen)
-    if len(mask) != len(ids) or any(one not in (0, 1) for one in mask) or has_gap:
-        raise ValueError(
-            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, and no 0 between ones, "
-            f"got {str(mask)[:80]} in prompt {number}"
-        )
-    return [ids[place] for place in seen]
-
-
-def _listed(values: Any) -> list[Any]:
-    """A list, tuple, array or tensor as a list."""
-    return list(values.tolist() if hasattr(values, "tolist") else values)
-
-
-def check_row(row: Any, where: str) -> None:
-    """Demand a row {"prompt": a text}; what else it has are columns.
-
-    Args:
-        row: anything.
-        where: its place, for the message.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    said = f'expected {where} to be JSON like {{"prompt": "a text"}}, got {str(row)[:60]}'
-    if isinstance(row, Mapping) and "prompt" not in row:
-        raise ValueError(f"{said}; rename the column of prompts to prompt, or of token ids to input_ids")
-    prompt = row["prompt"] if isinstance(row, Mapping) else None
-    if isinstance(prompt, list):
-        raise ValueError(f"{said}; {MESSAGES}, which PPOTrainer takes as prompts")
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError(said)
-
-
-def _encoded_text(text: str, tokenizer: Any) -> list[int]:
-    """The token ids that the policy answers: those of a user's message where the tokenizer has a chat template."""
-    if tokenizer.chat_template is None:
+def _encoded_text(text: str, tokenizer: Any, is_message: bool) -> Iterable[int]:
+    if not is_message or tokenizer.chat_template is None:
         encoded = tokenizer(text)
     else:
         message = {"role": "user", "content": text}
         encoded = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)
-    ids: list[int] = encoded["input_ids"]
+    ids: Iterable[int] = encoded["input_ids"]
     return ids
+
+
+def _token_ids(values: Any, mask: Any, said: str) -> list[int]:
+    """Whole numbers in a list, an array or a tensor, without the padding, which has 0 in a row's attention mask."""
+    try:
+        ids = torch.as_tensor(values)
+        seen = torch.ones_like(ids) if mask is None else torch.as_tensor(mask)
+        if ids.dim() != 1 or (len(ids) and (ids.is_floating_point() or ids.dtype == torch.bool)):
+            raise TypeError
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{RULE}, {said}; {MESSAGES}") from error
+    places = seen.nonzero().flatten()
+    has_gap = len(places) > 0 and bool(places[-1] - places[0] >= len(places))
+    if seen.shape != ids.shape or not ((seen == 0) | (seen == 1)).all() or has_gap:
+        raise ValueError(
+            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, and no 0 between ones, "
+            f"{said} with {str(mask)[:40]}"
+        )
+    found: list[int] = ids[seen.bool()].tolist()
+    return found
 
 
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
@@ -166,19 +129,45 @@ def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int)
     return input_ids, attention_mask
 
 
-def prepare(
-    prompts: Sequence[Prompt], tokenizer: Any, reward_model: nn.Module | RewardFunction, stop_token_ids: Sequence[int]
-) -> list[list[int]]:
-    """Tokenize the prompts of a run, and say what the tokenizer adds to them without being asked.
+def check_prompts(
+    prompts: Sequence[list[int]], policy: Any, reward_model: nn.Module | RewardFunction, config: PPOConfig
+) -> None:
+    """Check before a run what it would meet only in the update in which it draws a prompt.
 
     Raises:
-        ValueError: as `tokenize`, or the reward function needs a column that a prompt doesn't have.
+        ValueError: a prompt has a token that the policy doesn't know, doesn't fit with its response into a model's
+            context, or doesn't have a column that the reward function needs.
+    """
+    if not isinstance(reward_model, nn.Module):
+        columns_for(reward_model, prompts)
+    known, longest = tokens_of(policy), max(prompts, key=len)
+    for prompt in prompts:
+        if known is not None and not 0 <= min(prompt) <= max(prompt) < known:
+            raise ValueError(
+                f"expected token ids in [0, {known}), those of the policy, got {min(prompt)} to {max(prompt)} in the "
+                f"prompt {_said(prompt)!r}; encode it with the policy's tokenizer"
+            )
+    for name, reader in (("policy", policy), ("reward model", reward_model)):
+        context = context_length(reader)
+        if context is not None and len(longest) + config.max_new_tokens > context:
+            raise ValueError(
+                f"expected prompt + response to fit the {name}'s context of {context} tokens, got {len(longest)} + "
+                f"{config.max_new_tokens} for {_said(longest)!r}; shorten the prompts or lower max_new_tokens"
+            )
+
+
+def prepare(
+    prompts: Sequence[Prompt], tokenizer: Any, policy: Any, reward_model: nn.Module | RewardFunction, config: PPOConfig
+) -> list[list[int]]:
+    """Tokenize and check the prompts of a run, and say what the tokenizer adds to them without being asked.
+
+    Raises:
+        ValueError: as `tokenize` and `check_prompts`.
     """
     found = tokenize(prompts, tokenizer)
-    if not isinstance(reward_model, nn.Module):
-        columns_for(reward_model, found)
+    check_prompts(found, policy, reward_model, config)
     count, first = len(found), getattr(tokenizer, "bos_token_id", None)
-    if ended := sum(len(ids) > 1 and ids[-1] in stop_token_ids for ids in found):
+    if ended := sum(len(ids) > 1 and ids[-1] in config.stop_token_ids for ids in found):
         say_check(
             f"{ended} of {count} prompts end with a stop token, after which the policy would learn to go on: leave it "
             "out, for example with add_eos_token=False of the tokenizer"
@@ -205,8 +194,17 @@ class PromptQueue:
         self.waiting: list[int] = []
 
     def take(self, size: int, available: int) -> list[int]:
-        """Return the next `size` numbers in [0, available), and refill the queue as often as it takes."""
+        """Return the next `size` numbers in [0, available), and refill the queue as often as it takes.
+
+        Raises:
+            ValueError: there are fewer prompts than before.
+        """
         size //= self.samples
+        if max(self.waiting, default=0) >= available:
+            raise ValueError(
+                f"expected the prompts of the run that goes on, of which number {max(self.waiting)} waits, got only "
+                f"{available}; give all of them again"
+            )
         while len(self.waiting) < size:
             self.waiting += torch.randperm(available, generator=self.generator).tolist()
         taken, self.waiting = self.waiting[:size], self.waiting[size:]
@@ -240,15 +238,19 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> d
     for prompt, row in zip(prompts, rows, strict=True):
         missing = [name for name in needed if name not in row]
         if missing:
-            text = (prompt.text if isinstance(prompt, Encoded) else None) or str(prompt)
             raise ValueError(
                 f"expected each prompt to have the column {missing[0]!r}, which the reward function "
-                f"{_name(function)} takes, got none in {text[:60]!r}"
+                f"{_name(function)} takes, got none in {_said(prompt)!r}"
             )
     there = {name for row in rows for name in row}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
     wanted = sorted(there) if takes_all else [one.name for one in named if one.name in there]
     return {name: [row.get(name) for row in rows] for name in wanted}
+
+
+def _said(prompt: list[int]) -> str:
+    """The beginning of a prompt as it was written, for a message."""
+    return ((prompt.text if isinstance(prompt, Encoded) else None) or str(prompt))[:60]
 
 
 def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None) -> Scorer:
@@ -341,7 +343,8 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         count = len(responses)  # the function may change the list
         try:
             answer = function(said, responses, **columns)
-            numbers = list(answer) if isinstance(answer, Iterable) else None
+            has_order = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping | bytes)
+            numbers = list(answer) if has_order and getattr(answer, "shape", (1,)) != () else None
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"the reward function {name} raised {with_place(error)}") from error
         if numbers is None or len(numbers) != count:

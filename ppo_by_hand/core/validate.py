@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from .config import PPOConfig
-from .shapes import text_config
+from .shapes import text_config, tokens_of
 from .texts import takes
 
 SIXTEEN_BITS = (torch.bfloat16, torch.float16)
@@ -145,8 +145,11 @@ def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
     if not all(weight.device.type != "meta" and bool(weight.isfinite().all()) for weight in model.parameters()):
         raise ValueError("expected weights that are finite numbers, got NaN, infinity or none; load the model again")
     trained = {id(weight) for weight in model.parameters() if weight.requires_grad}
-    if not trained:
-        raise ValueError("expected weights to train, got a model that is frozen whole; call requires_grad_(True)")
+    if not any(weight.requires_grad for weight in model.policy.parameters()):
+        raise ValueError(
+            "expected weights of the policy to train, got a policy that is frozen whole; call requires_grad_(True), or "
+            "load its adapter with is_trainable=True"
+        )
     narrow = [weight.dtype for weight in model.parameters() if weight.requires_grad and weight.dtype in SIXTEEN_BITS]
     if narrow:
         raise ValueError(
@@ -183,9 +186,3 @@ def _check_tokens(model: Any, ref_model: nn.Module | None, config: PPOConfig) ->
             f"expected one of stop_token_ids among the policy's {known} tokens, got {config.stop_token_ids}: no "
             "response could end; take those of the policy's tokenizer"
         )
-
-
-def tokens_of(model: Any) -> int | None:
-    """Return how many tokens a Hugging Face model reads; None for any other module."""
-    table = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-    return getattr(table, "num_embeddings", None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ppo_by_hand.core.files import first_line
-from ppo_by_hand.core.shapes import text_config
+from ppo_by_hand.core.shapes import tokens_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,8 +70,8 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")
-    rows = embedding_rows(model)
-    if len(tokenizer) > rows:
+    rows = tokens_of(model)
+    if rows is not None and len(tokenizer) > rows:
         raise ValueError(
             f"expected the tokenizer of {name} to have at most the {rows} tokens of its model, got {len(tokenizer)}; "
             "call resize_token_embeddings and save it again"
@@ -94,14 +94,3 @@ def merged_weights(policy: Any) -> dict[str, Tensor]:
     """
     whole = copy.deepcopy(policy).merge_and_unload() if hasattr(policy, "peft_config") else policy
     return dict(whole.state_dict())
-
-
-def embedding_rows(model: PreTrainedModel) -> int:
-    """Return how many tokens the model knows: often more than its tokenizer has."""
-    rows: int = model.get_input_embeddings().num_embeddings  # type: ignore[assignment]
-    return rows
-
-
-def context_length(model: Any) -> int | None:
-    """Return the longest sequence that the model can read; None if it does not say."""
-    return getattr(text_config(model), "max_position_embeddings", None)

@@ -11,17 +11,20 @@ import torch
 from torch import nn
 
 from ppo_by_hand.core.files import first_line
+from ppo_by_hand.core.shapes import context_length, tokens_of
 from ppo_by_hand.core.texts import RewardFunction
-from ppo_by_hand.core.validate import tokens_of
 
-from .models import context_length, embedding_rows, load_model
+from .models import load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+NO_LIMIT = 2**31 - 1
+"""Tokens; a tokenizer that knows no limit says more. RoBERTa's allows fewer than its model's config."""
+
 
 def load_reward(
-    name: str, policy_tokenizer: Any, policy_rows: int, say: Callable[[str], None], dtype: str = "float32"
+    name: str, policy_tokenizer: Any, policy_rows: int | None, say: Callable[[str], None], dtype: str = "float32"
 ) -> nn.Module | RewardFunction:
     """Load the reward as `PPOTrainer` takes it.
 
@@ -42,9 +45,10 @@ def load_reward(
     what = "a sequence-classification model"
     model, tokenizer = load_model(AutoModelForSequenceClassification, "REWARD", name, what, dtype)
     _prepare(model, tokenizer, "REWARD", name)
-    has_every_token = embedding_rows(model) >= policy_rows
+    rows = tokens_of(model)
+    has_every_token = rows is not None and policy_rows is not None and rows >= policy_rows
     if has_every_token and tokenizer.get_vocab() == policy_tokenizer.get_vocab():
-        if embedding_rows(model) > policy_rows:
+        if rows != policy_rows:
             model.resize_token_embeddings(policy_rows)  # without padding that no tokenizer knows
         return model
     say(f"{name} has other tokens than the policy: it gets the texts, encoded again")
@@ -73,7 +77,7 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
             f"{known}; load both from the same checkpoint, or call resize_token_embeddings if you added tokens"
         )
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
-    longest = _longest(model, tokenizer)
+    longest = min(tokenizer.model_max_length, context_length(model) or NO_LIMIT, NO_LIMIT)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     reader: Any = model.to(device).requires_grad_(False)  # type: ignore[arg-type]
 
@@ -89,7 +93,7 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
         rows = tokenizer(
             [text(*pair) for pair in zip(prompts, responses, strict=True)],
             padding=True,
-            truncation=longest is not None,
+            truncation=True,
             max_length=longest,
             add_special_tokens=tokenizer.chat_template is None,
             return_tensors="pt",
@@ -118,14 +122,6 @@ def _prepare(model: PreTrainedModel, tokenizer: Any, variable: str, name: str) -
         )
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-
-
-def _longest(model: PreTrainedModel, tokenizer: Any) -> int | None:
-    """How many tokens the reward model reads at most; RoBERTa's tokenizer allows fewer than its config says."""
-    from transformers.tokenization_utils_base import VERY_LARGE_INTEGER  # what a tokenizer has that does not know
-
-    limit: int = min(tokenizer.model_max_length, context_length(model) or VERY_LARGE_INTEGER)
-    return limit if limit < VERY_LARGE_INTEGER else None
 
 
 def _import(name: str) -> RewardFunction:

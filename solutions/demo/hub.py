@@ -21,15 +21,15 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType, set_seed
 from torch import nn
 
-from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
+from ppo_by_hand.core.checkpoints import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.progress import quiet
-from ppo_by_hand.core.shapes import check_number
-from ppo_by_hand.core.texts import columns_for, tokenize
-from ppo_by_hand.hub.models import context_length, embedding_rows, load_policy, stop_token_ids
-from ppo_by_hand.hub.prompts import check_context, read_prompts
+from ppo_by_hand.core.shapes import check_number, tokens_of
+from ppo_by_hand.core.texts import check_prompts, tokenize
+from ppo_by_hand.hub.models import load_policy, stop_token_ids
+from ppo_by_hand.hub.prompts import read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 
 from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
@@ -39,10 +39,9 @@ from .folder import CHECKPOINTS, open_folder, run_to_the_end, save_model
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-DEFAULTS = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4, "learning_rate": 1e-5}
+DEFAULTS: dict[str, Any] = {"num_updates": 20, "batch_size": 16, "num_epochs": 2, "micro_batch_size": 4}
+DEFAULTS |= {"learning_rate": 1e-5, "clip_score": None}  # a user's reward has a scale of its own
 """Where a large model wants other settings than `PPOConfig` has for tiny ones."""
-DEFAULTS_OF_REWARDS = {"clip_score": None}
-"""A user's reward has a scale of its own."""
 DTYPES = ("auto", "float32", "bfloat16")
 
 
@@ -97,12 +96,8 @@ def run_hub(options: argparse.Namespace) -> int:
     policy, tokenizer = load_policy(options.policy, say, options.dtype)
     config = make_config(settings, policy, tokenizer, options)
     prompts = tokenize(rows, tokenizer)
-    reward = load_reward(options.reward, tokenizer, embedding_rows(policy), say, options.frozen_dtype)
-    check_context(prompts, config.max_new_tokens, context_length(policy), "POLICY")
-    if isinstance(reward, nn.Module):
-        check_context(prompts, config.max_new_tokens, context_length(reward), "REWARD")
-    else:
-        columns_for(reward, prompts)
+    reward = load_reward(options.reward, tokenizer, tokens_of(policy), say, options.frozen_dtype)
+    check_prompts(prompts, policy, reward, config)
     model, reference = make_models(policy, reward, options)
     trainer = _kind_of_trainer()(model, reward, reference, config, tokenizer)
     if is_first:
@@ -149,7 +144,7 @@ def make_config(settings: dict[str, Any], policy: Any, tokenizer: Any, options: 
             f"{', '.join(decided)} follow from the tokenizer, --seed and --out"
         )
     try:
-        return PPOConfig(**DEFAULTS | DEFAULTS_OF_REWARDS | stops | settings | decided)
+        return PPOConfig(**DEFAULTS | stops | settings | decided)
     except ValueError as error:
         raise ValueError(f"{error} (in SET, with values as in JSON: true, null, 0.5, [1,2])") from error
 

@@ -2,16 +2,14 @@
 
 import json
 import random
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
+from ppo_by_hand.core.checkpoints import CheckpointFolder
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.files import write_json, write_text
 from ppo_by_hand.core.texts import make_scorer
@@ -73,19 +71,17 @@ class CapstoneRun:
     """Of the SFT model."""
     ppo: PPORun
     no_kl: PPORun
-    seconds: dict[str, float]
 
     def evaluations(self) -> dict[str, Evaluation]:
         """Return the evaluations of the three policies, by name."""
         return {"SFT": self.before, "PPO": self.ppo.final, "PPO without KL penalty": self.no_kl.final}
 
     def summary(self) -> dict[str, Any]:
-        """Return the run's numbers as plain data; all but `seconds` are the same for the same seed and machine."""
+        """Return the run's numbers as plain data, the same for the same seed and machine."""
         return {
             "preset": self.plan.preset.name,
             "seed": self.plan.seed,
             "gold_max": GOLD_MAX,
-            "seconds": {name: round(value, 2) for name, value in self.seconds.items()},
             "reward_model": {"accuracy": self.reward.accuracy},
             "sft": _numbers(self.before, "gold", "proxy", "valid"),
             "ppo": _numbers(self.ppo.final, "gold", "proxy", "valid", "kl"),
@@ -111,27 +107,22 @@ def run_capstone(plan: Plan) -> CapstoneRun:
 
     A run that goes on makes the first two stages again, with the same result; PPO starts at its last checkpoint.
     """
-    seconds: dict[str, float] = {}
     preset = plan.preset
-    with _timed(seconds, "total"):
-        plan.say(f"1  SFT: {preset.demonstrations:,} demonstrations by a mediocre writer")
-        with _timed(seconds, "sft"):
-            sft = train_sft_stage(preset, plan.tokenizer, plan.seed)
-        save_model(sft.policy, plan.tokenizer, plan.out / "sft")
-        plan.say(f"   loss {sft.losses[0]:.2f} -> {sft.losses[-1]:.2f} nats per token")
-        plan.say(f"2  Reward model: {preset.preference_pairs:,} comparisons of its responses by noisy annotators")
-        with _timed(seconds, "reward_model"):
-            reward = train_reward_stage(sft.policy, preset, plan.tokenizer, plan.seed)
-        save_model(reward.reward_model, plan.tokenizer, plan.out / "reward_model")
-        plan.say(f"   accuracy on held-out comparisons {reward.accuracy:.3f}")
-        before = _evaluate(plan, sft, reward, sft.policy, plan.prompts)
-        with _timed(seconds, "ppo"):
-            updates, size = preset.ppo_updates, preset.ppo_batch_size
-            plan.say(f"3  PPO: {updates} updates of {size} responses, kl_coef {preset.kl_coef}")
-            ppo = _ppo_run(plan, sft, reward, preset.kl_coef, "ppo")
-            plan.say("4  The same without the KL penalty: the policy leaves the texts that the reward model knows")
-            no_kl = _ppo_run(plan, sft, reward, 0.0, "no_kl")
-    return CapstoneRun(plan, sft, reward, before, ppo, no_kl, seconds)
+    plan.say(f"1  SFT: {preset.demonstrations:,} demonstrations by a mediocre writer")
+    sft = train_sft_stage(preset, plan.tokenizer, plan.seed)
+    save_model(sft.policy, plan.tokenizer, plan.out / "sft")
+    plan.say(f"   loss {sft.losses[0]:.2f} -> {sft.losses[-1]:.2f} nats per token")
+    plan.say(f"2  Reward model: {preset.preference_pairs:,} comparisons of its responses by noisy annotators")
+    reward = train_reward_stage(sft.policy, preset, plan.tokenizer, plan.seed)
+    save_model(reward.reward_model, plan.tokenizer, plan.out / "reward_model")
+    plan.say(f"   accuracy on held-out comparisons {reward.accuracy:.3f}")
+    before = _evaluate(plan, sft, reward, sft.policy, plan.prompts)
+    updates, size = preset.ppo_updates, preset.ppo_batch_size
+    plan.say(f"3  PPO: {updates} updates of {size} responses, kl_coef {preset.kl_coef}")
+    ppo = _ppo_run(plan, sft, reward, preset.kl_coef, "ppo")
+    plan.say("4  The same without the KL penalty: the policy leaves the texts that the reward model knows")
+    no_kl = _ppo_run(plan, sft, reward, 0.0, "no_kl")
+    return CapstoneRun(plan, sft, reward, before, ppo, no_kl)
 
 
 def _ppo_run(plan: Plan, sft: SFTResult, reward: RewardModelResult, kl_coef: float, name: str) -> PPORun:
@@ -192,10 +183,3 @@ def ppo_config(preset: Preset, tokenizer: Any, seed: int, kl_coef: float, log_di
 
 def _numbers(evaluation: Evaluation, *names: str) -> dict[str, float]:
     return {name: getattr(evaluation, name) for name in names}
-
-
-@contextmanager
-def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[name] = time.perf_counter() - start

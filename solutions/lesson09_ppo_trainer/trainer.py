@@ -20,10 +20,9 @@ makes an `Experience` of it, and minibatches and microbatches are some of its ro
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -34,10 +33,10 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators, read_checkpoint, trained_weights
+from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators, read_checkpoint, state_of
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.dropout import check_no_dropout
-from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, checked_schedule, make_optimizer, without_wrapper
+from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, checked_schedule, make_optimizer, prepared
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.texts import Prompt, PromptQueue, RewardFunction, encode_prompts, make_scorer, prepare, tokenize
@@ -102,7 +101,6 @@ class PPOTrainer:
         schedule: Schedule | None = None,
     ) -> None:
         check_parts(model, reward_model, ref_model, config)
-        check_functions(sampler=sampler)
         self.config, self.tokenizer = config, tokenizer
         self.accelerator = Accelerator()
         self._check_processes()
@@ -113,8 +111,7 @@ class PPOTrainer:
         self.score = make_scorer(reward_model, tokenizer)
         self.sampler = None if sampler is None else checked_sampler(sampler, config)
         self.schedule = warm_up_then_decay(config.num_updates) if schedule is None else checked_schedule(schedule)
-        self.model, prepared = self.accelerator.prepare(model, make_optimizer(model, config, optimizer))
-        self.optimizer = without_wrapper(prepared, self.accelerator)
+        self.model, self.optimizer = prepared(model, make_optimizer(model, config, optimizer), self.accelerator)
         self.model.train()  # where gradient checkpointing acts
         check_no_dropout(self.model, config, self.accelerator)
         self.kl_controller: FixedKLController | AdaptiveKLController = FixedKLController(config.kl_coef)
@@ -342,7 +339,8 @@ class PPOTrainer:
             DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
         check_functions(on_update=on_update)
-        prompts = prepare(prompts, self.tokenizer, self.reward_model, self.config.stop_token_ids)
+        prompts = prepare(prompts, self.tokenizer, self.policy, self.reward_model, self.config)
+        self.optimizer.zero_grad(set_to_none=True)  # of a step that was interrupted
         # region solution
         left = range(self.updates_done, self.config.num_updates)
         progress = tqdm(left, desc="ppo", unit="update", disable=None if self.accelerator.is_main_process else True)
@@ -411,8 +409,8 @@ class PPOTrainer:
         """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids."""
         prompt_ids = tokenize(prompts, self.tokenizer)
         size = self.config.micro_rollout_batch_size or len(prompt_ids)
-        chunks = [slice(start, start + size) for start in range(0, len(prompt_ids), size)]
-        return [(rows, prompt_ids[rows]) for rows in chunks]
+        starts = range(0, len(prompt_ids), size)
+        return [(slice(start, start + size), prompt_ids[start : start + size]) for start in starts]
 
     def _encode(self, prompt_ids: list[list[int]]) -> tuple[Tensor, Tensor]:
         """Token ids and attention mask (B, P), padded on the left, where the models are."""
@@ -443,15 +441,12 @@ class PPOTrainer:
 
         Of each weight that trains, or its part in this process, the first numbers are compared with those of then.
         """
-        trained = (weight.detach() for weight in self.model.parameters() if weight.requires_grad)
-        local = (getattr(weight, "_local_tensor", weight) for weight in trained)
+        local = [getattr(one.detach(), "_local_tensor", one.detach()) for one in self._parameters if one.requires_grad]
         now = torch.cat([weight.flatten()[:8].float() for weight in local])
-        before = self._some_weights.get(self.updates_done - 1)
-        self._some_weights = {self.updates_done: now}
-        has_stepped = any(0.0 < step.get("grad_norm", 1.0) < math.inf for step in self.steps)
-        if before is None or not has_stepped or self.optimizer.param_groups[0]["lr"] == 0.0:
-            return False
-        return torch.allclose(before, now, rtol=1e-7)
+        before, self._some_weights = self._some_weights.get(self.updates_done - 1), {self.updates_done: now}
+        has_stepped = any(0.0 < step.get("grad_norm", 1.0) < torch.inf for step in self.steps)
+        has_rate = self.optimizer.param_groups[0]["lr"] != 0.0
+        return before is not None and has_stepped and has_rate and torch.allclose(before, now, rtol=1e-7)
 
     def _set_learning_rate(self) -> None:
         for group in self.optimizer.param_groups:
@@ -468,16 +463,7 @@ class PPOTrainer:
         return own | global_generators()
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "config": asdict(self.config),
-            "model": trained_weights(self.accelerator.unwrap_model(self.model)),
-            "optimizer": self.optimizer.state_dict(),
-            "kl_coef": self.kl_controller.value,
-            "prompts_waiting": self.prompt_queue.waiting,
-            "updates_done": self.updates_done,
-            "history": self.history,
-            "generators": {name: generator.get_state() for name, generator in self._generators().items()},
-        }
+        return state_of(self, self._generators())
 
 
 def warm_up_then_decay(num_updates: int) -> Schedule:

@@ -181,6 +181,12 @@ def test_a_reward_function_gets_the_columns_that_it_names_of_the_prompts_own_lin
     assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
 
 
+def test_lines_of_token_ids_are_prompts_as_well(tmp_path, gpt2):
+    lines = ('{"input_ids": [0, 7, 8], "attention_mask": [0, 1, 1]}', '{"prompt": "a dog"}')
+    assert run(tmp_path, gpt2, lines=lines, name="p.jsonl") == 0
+    assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"cd", "a dog"}
+
+
 def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, monkeypatch, capsys):
     monkeypatch.setattr(here, "large", lambda prompts, responses: [2550.0] * len(responses), raising=False)
     assert run(tmp_path, gpt2, "large") == 0
@@ -210,7 +216,7 @@ BAD = {
     "no-colon": ({"reward": "no/colon"}, (), "or a module:function, got no/colon, which is no folder here ("),
     "reward-raises": ({"reward": "raises"}, (), "the reward function raises raised KeyError"),
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
-    "context": ({"lines": ("a", "a" * 61)}, (), "expected prompt 2 (61 tokens) and 4 new ones to fit"),
+    "context": ({"lines": ("a", "a" * 61)}, (), "fit the policy's context of 64 tokens, got 61 + 4 for 'aaaaaa"),
     "no-json": ({"lines": ("hello",), "name": "p.jsonl"}, (), 'to be JSON like {"prompt": "a text"}, got hello'),
     "decided-elsewhere": ({}, ("--set", "seed=3"), "expected settings of PPOConfig, got 'seed' in SET; help("),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr' in SET; help("),

@@ -32,7 +32,7 @@ def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
     return [noise + len(response) / 10 for response in responses]
 
 
-def trainer(log_dir: Path | None = None, schedule=None, **settings) -> PPOTrainer:
+def trainer(log_dir: Path | None = None, schedule=None, optimizer=None, **settings) -> PPOTrainer:
     policy = small_policy()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -43,7 +43,7 @@ def trainer(log_dir: Path | None = None, schedule=None, **settings) -> PPOTraine
         stop_token_ids=(1, 2), pad_token_id=0, log_dir=None if log_dir is None else str(log_dir), **options
     )
     model, reference = PolicyAndValue(policy, critic), make_reference(policy)
-    return PPOTrainer(model, moody_reward, reference, config, Numbers(), schedule=schedule)
+    return PPOTrainer(model, moody_reward, reference, config, Numbers(), optimizer=optimizer, schedule=schedule)
 
 
 def seed_everything(seed: int) -> None:
@@ -132,6 +132,63 @@ def test_a_checkpoint_without_a_part_is_one_sentence(copied):
     torch.save(state, file)
     with pytest.raises(ValueError, match="got none of history, optimizer in"):
         trainer().load_checkpoint(file.parent)
+
+
+@pytest.mark.parametrize(
+    "optimizer, sentence",
+    [
+        pytest.param(
+            lambda groups: torch.optim.SGD(groups), "got amsgrad False in .* and None here", id="another-kind"
+        ),
+        pytest.param(
+            lambda groups: torch.optim.AdamW(groups, 1e-3), "got eps 1e-05 in .* and 1e-08", id="other-numbers"
+        ),
+        pytest.param(
+            lambda groups: torch.optim.AdamW([{**groups[0], "params": [one]} for one in groups[0]["params"]]),
+            "got parameter groups 1 in .* here; give the optimizer= that its run began with",
+            id="other-groups",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_optimizer_is_refused_before_anything_is_replaced(optimizer, sentence, a_checkpoint):
+    run = trainer(optimizer=optimizer)
+    before = str(run._state())
+    with pytest.raises(ValueError, match=f"expected a checkpoint of a run with the same optimizer, {sentence}"):
+        run.load_checkpoint(a_checkpoint)
+    assert str(run._state()) == before
+
+
+def test_a_run_that_goes_on_with_fewer_prompts_is_refused(a_checkpoint):
+    run = trainer()
+    run.load_checkpoint(a_checkpoint)
+    run.prompt_queue.waiting = [4]
+    with pytest.raises(
+        ValueError, match="the prompts of the run that goes on, of which number 4 waits, got only 4; gi"
+    ):
+        run.train(PROMPTS[:4])
+
+
+def test_a_run_that_was_stopped_in_the_middle_of_a_step_goes_on_in_the_same_process(tmp_path, undisturbed):
+    """As in a notebook: gradients of the half step must not reach the next one."""
+    seed_everything(3)
+    run = trainer(micro_batch_size=1)
+    compute_loss, calls = run.compute_loss, []
+
+    def interrupted(batch):
+        calls.append(batch)
+        if len(calls) == 12:
+            raise Killed
+        return compute_loss(batch)
+
+    run.compute_loss = interrupted
+    with pytest.raises(Killed):
+        run.train(PROMPTS, CheckpointFolder(tmp_path, every=1).save)
+    run.load_checkpoint(tmp_path)
+    run.train(PROMPTS)
+    seed_everything(3)
+    whole = trainer(micro_batch_size=1)
+    whole.train(PROMPTS)
+    assert same_state(run, whole)
 
 
 def test_a_finished_run_may_have_more_updates_but_not_fewer(tmp_path):

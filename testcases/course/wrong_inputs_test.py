@@ -98,7 +98,10 @@ PARTS = {
         lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy.base_model))},
         "expected the critic to share no weight with the policy, got ",
     ),
-    "frozen-model": (lambda t: {"model": freeze(t.model)}, "a model that is frozen whole"),
+    "frozen-policy": (
+        lambda t: {"model": PolicyAndValue(freeze(t.policy), t.model.value_model)},
+        "a policy that is frozen whole; call requires_grad_(True), or load its adapter with is_trainable=True",
+    ),
     "reference-by-name": (lambda t: {"ref_model": "gpt2"}, "make_reference(policy), or None with LoRA, got 'gpt2'"),
     "policy-as-reference": (lambda t: {"ref_model": t.policy}, "expected ref_model to have weights of its own"),
     "reference-of-fewer-tokens": (lambda t: {"ref_model": small_policy(words=11)}, "the policy may write, got 11"),
@@ -159,15 +162,18 @@ PROMPT_LISTS = {
     "rows-of-a-stream": (Stream(), "got a Stream in the place of the list"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
-    "mask-with-a-gap": ([masked([5, 0, 6], [1, 0, 1])] * 5, "no 0 between ones, got [1, 0, 1] in prompt 0"),
+    "mask-with-a-gap": ([masked([5, 0, 6], [1, 0, 1])] * 5, "} as prompt 0 with [1, 0, 1]"),
     "mask-of-another-length": ([masked([5, 6], [1])] * 5, "a 0 or 1 for each of the 2 input_ids, and no 0"),
-    "mask-of-other-numbers": ([masked([5, 6], [0, 2])] * 5, "got [0, 2] in prompt 0"),
+    "mask-of-other-numbers": ([masked([5, 6], [0, 2])] * 5, "} as prompt 0 with [0, 2]"),
     "bytes": ([b"the cat"] * 5, "got b'the cat' as prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
-    "empty-prompt": ([[5], [], [6], [7], [8]], "expected a token in each prompt, got none in prompt"),
+    "empty-prompt": ([[5], [], [6], [7], [8]], "expected words or tokens in each prompt, got [] as prompt 1"),
     "none": ([[5], None, [6], [7], [8]], "got None as prompt"),
     "yes-and-no": ([[True, False]], "got [True, False] as prompt 0"),
-    "unknown-token": ([[5, 12]], "expected token ids in [0, 12), those of the policy, got 5 to 12 in the prompts"),
+    "unknown-token": (
+        [[5, 12]],
+        "token ids in [0, 12), those of the policy, got 5 to 12 in the prompt '[5, 12]'; encode it",
+    ),
     "longer-than-the-context": ([[5] * 2000], "shorten the prompts or lower max_new_tokens"),
 }
 
@@ -186,6 +192,11 @@ def test_what_a_run_would_call_only_later_is_refused_before_it():
     parts = (trainer.model, lambda prompts, responses, answer: answer, trainer.ref_model, trainer.config)
     needs = PPOTrainer(*parts, hub.tokenizer())
     refused(lambda: needs.train(PROMPTS), "expected each prompt to have the column 'answer', which the reward function")
+    blank = small_trainer(parts={"tokenizer": hub.tokenizer()})
+    refused(lambda: blank.train(["the cat", " "]), "expected words or tokens in each prompt, got ' ' as prompt 1")
+    for prompt, sentence in (([5, 12], "expected token ids in [0, 12)"), ([5] * 2000, "got 2000 + 6 for '[5, 5")):
+        refused(lambda prompt=prompt: trainer.train([*PROMPTS * 40, prompt]), sentence)
+    assert trainer.updates_done == needs.updates_done == blank.updates_done == 0
     parts = (*parts[:1], no_words, *parts[2:], hub.tokenizer(), lambda *given, **more: given[0].x)
     refused(lambda: PPOTrainer(*parts).train(PROMPTS), SAMPLER)
 
@@ -224,6 +235,9 @@ REWARDS = {
     "nothing": (None, "to return one number for each of 2 responses, got None; does it end with a return?"),
     "no-number": (["good", "bad"], "to return finite numbers, got 'good' for response 0"),
     "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
+    "one-for-all": (torch.tensor(1.0), "got a Tensor"),
+    "no-order": ({1.0, 2.0}, "got a set"),
+    "by-name": ({0: 1.0, 1: 2.0}, "got a dict"),
     "arrays": ([torch.zeros(2)] * 2, "got tensor([0., 0.]) for response 0"),
 }
 

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ppo_by_hand.core.config import RolloutConfig
-from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes, is_stop, text_config
+from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes, context_length, is_stop, text_config
 from ppo_by_hand.core.texts import with_place
+from ppo_by_hand.core.validate import check_functions
 
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
@@ -176,7 +177,11 @@ def checked_sampler(sampler: Callable[..., Generation], config: RolloutConfig) -
     Args:
         sampler: a user's function.
         config: of the run.
+
+    Raises:
+        ValueError: it is no function; later, when it is called: its answer isn't that of `generate`.
     """
+    check_functions(sampler=sampler)
 
     def sample(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Generation:
         try:
@@ -263,8 +268,7 @@ def _check_prompts(policy: PreTrainedModel, input_ids: Tensor, attention_mask: T
             f"expected token ids in [0, {known}), those of the policy, got {int(lowest)} to {int(highest)} in the "
             "prompts; encode them with its tokenizer"
         )
-    context = getattr(text_config(policy), "max_position_embeddings", None)
-    longest = int(attention_mask.sum(dim=1).max())
+    context, longest = context_length(policy), int(attention_mask.sum(dim=1).max())
     if context is not None and longest + max_new_tokens > context:
         raise ValueError(
             f"expected prompt + response to fit the context of {context} tokens, got {longest} + {max_new_tokens}; "

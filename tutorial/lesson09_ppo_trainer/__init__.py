@@ -1,4 +1,4 @@
-from ppo_by_hand.core.checkpoint_folder import CheckpointFolder
+from ppo_by_hand.core.checkpoints import CheckpointFolder
 from ppo_by_hand.core.checks import DivergedError
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.texts import PromptQueue, encode_prompts, make_scorer
