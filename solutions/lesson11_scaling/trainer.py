@@ -164,11 +164,13 @@ class DistributedPPOTrainer(PPOTrainer):
     def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
         """Make one optimizer step on a minibatch that every process holds and of which each computes its share.
 
-        1. take this process's microbatches of the plan; for an empty one compute row 0, at weight 0
+        1. take this process's microbatches of the plan (`processes.index` is its number, from 0); for an empty one
+           compute row 0, at weight 0
         2. add up gradients, each microbatch's mean loss times its `gradient_weight`; processes exchange gradients
            in the last backward only, in all others `accelerator.no_sync(model)` holds for forward *and* backward
-        3. before the last backward merge the statistics of all processes (exchanged at once or in parts); if their
-           mean ratio exceeds `config.ratio_threshold` (or is NaN) leave it out and skip the step, as all others do
+        3. before the last backward merge the statistics of all processes (exchanged at once or in parts;
+           `processes.collect` joins lists of any plain Python objects); if their mean ratio exceeds
+           `config.ratio_threshold` (or is NaN) leave it out and skip the step, as all others do
         4. clip, step, clear the gradients
 
         Args:
