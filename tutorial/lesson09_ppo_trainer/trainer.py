@@ -333,8 +333,8 @@ class PPOTrainer:
 
         Of each weight that trains, or its part in this process, the first numbers are compared with those of then.
         """
-        local = [getattr(one.detach(), "_local_tensor", one.detach()) for one in self._parameters if one.requires_grad]
-        now = torch.cat([weight.flatten()[:8].float() for weight in local])
+        trained = (weight.detach() for weight in self.model.parameters() if weight.requires_grad)
+        now = torch.cat([getattr(one, "_local_tensor", one).flatten()[:8].float() for one in trained])
         before, self._some_weights = self._some_weights.get(self.updates_done - 1), {self.updates_done: now}
         has_stepped = any(0.0 < step.get("grad_norm", 1.0) < torch.inf for step in self.steps)
         has_rate = self.optimizer.param_groups[0]["lr"] != 0.0
