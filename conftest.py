@@ -33,6 +33,7 @@ from testcases.harness.catalog import (
     split_node,
 )
 from testcases.harness.execution import executor
+from testcases.harness.execution.calling import Terms
 from testcases.harness.report.failures import shortened
 from testcases.harness.student import last_words, own_tests, progress, summary
 from testcases.harness.student.verdicts import OPEN, Verdicts, told
@@ -143,7 +144,7 @@ class _Plugin:
     @cached_property
     def engine(self) -> Engine:
         reference = self.subject == "solutions"
-        terms = executor.Terms(unstoppable=self._end_process)
+        terms = Terms(unstoppable=self._end_process)
         subject = executor.solutions() if reference else executor.student(_folder(self.subject), terms)
         return Engine(subject, pays_once=not reference)
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).absolute().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from testcases.harness.catalog import CAPSTONE, course_lessons, lesson_names  # noqa: E402
-from testcases.harness.execution.modules import ModuleSet  # noqa: E402
+from testcases.harness.execution.executor import ModuleSet  # noqa: E402
 
 _for_good = ExitStack()
 """Your lessons stand under `tutorial` until the notebook ends: what its cells call may import them."""

@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from testcases.course.students import POCKET
 from testcases.harness.catalog import lesson_of
 from testcases.harness.execution import executor
-from testcases.harness.execution.watching import GlobalState
+from testcases.harness.execution.calling import GlobalState
 from testcases.harness.oracle.mutations import all_stubs, write_files
 from tiny_models import presets
 

@@ -78,7 +78,7 @@ def test_the_debugger_is_pytests_own_and_stops_in_the_tests_call(course: Path, f
     terminal.expect(PROMPT)
     assert f"{FILE}({line - 1})td_errors()" in terminal.before
     gamma, oldest = answers(terminal, "p gamma", "u")
-    assert "0.5" in gamma and "executor.py" in oldest
+    assert "0.5" in gamma and "calling.py" in oldest
     terminal.sendline("c")
     terminal.expect("END 0")
 

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from testcases.harness.execution.modules import encoding_of
+from testcases.harness.execution.executor import encoding_of
 
 from ..sandbox.guest.worker import die_with_parent
 from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND, UNLOOKED

@@ -17,9 +17,9 @@ from typing import Any
 
 from testcases.harness.catalog import read_lesson
 from testcases.harness.execution import wire
-from testcases.harness.execution.executor import PATIENCE
+from testcases.harness.execution.calling import PATIENCE
+from testcases.harness.execution.executor import text_of
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
-from testcases.harness.execution.modules import text_of
 from testcases.harness.oracle.reference import packed
 
 from ..status import NOT_ASKED

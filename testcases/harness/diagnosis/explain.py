@@ -15,9 +15,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from ..catalog import read_lesson
-from ..execution.executor import Executor, InProcess
+from ..execution.executor import Executor, InProcess, Missing
 from ..execution.messages import Call, Outcome
-from ..execution.modules import Missing
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, calls_made, examples, kept
 from ..report.compare import alike, same_outcome

@@ -20,9 +20,8 @@ import torch
 from torch import Tensor
 
 from ..catalog import SOLUTIONS, region_of, region_text
-from ..execution.executor import InProcess
+from ..execution.executor import InProcess, ModuleSet
 from ..execution.messages import Call, Outcome
-from ..execution.modules import ModuleSet
 from ..oracle.mutations import wrong_answers
 from ..oracle.reference import examples, kept, shared_reference
 from .code import code_in, definitions_in, words_of

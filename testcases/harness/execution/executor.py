@@ -1,59 +1,38 @@
-"""Running student code: an Executor answers a plain Call with a plain Outcome."""
+"""Running student code: an Executor answers a plain Call with a plain Outcome.
+
+A student's lessons are modules on top of the solutions of all others: importlib alone, and the real files. A set of
+them stands under `tutorial` in `sys.modules` while it is loaded and while a call runs, and leaves it afterwards. So
+relative, absolute and function-level imports all find the lessons of the same set. Of its own lessons each is a package
+whose `__path__` is the folder; every other lesson *is* the module of `solutions`, under a second name.
+A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
+so that a broken file costs only the exercises in it.
+"""
 
 from __future__ import annotations
 
-import bdb
+import codecs
+import difflib
 import functools
 import importlib
-import signal
+import importlib.util
+import io
+import re
+import shutil
 import sys
-import threading
-import time
-import traceback
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+import tokenize
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, TracebackType
 from typing import Any, Protocol
 
-import torch
-from torch import Tensor
-
-from ..catalog import SOLUTIONS, read_lesson
-from .messages import (
-    MAX_TEXT,
-    Call,
-    Frame,
-    Outcome,
-    StudentError,
-    copy_plain,
-    fields_of,
-    identical,
-    tensors_in,
-    to_plain,
-)
-from .modules import TOP, Missing, ModuleSet
-from .watching import GlobalState, is_tests_own, is_traced, leaves_debugger, quiet
-
-PATIENCE = 10
-"""What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
-MAX_INTERRUPTS = 10
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How a call is made."""
-
-    handed: Callable[[Tensor], Tensor] = Tensor.clone
-    """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
-    load_seconds: float = 15.0
-    """For what the file of an exercise imports, beside those of the call."""
-    line: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    """How a scenario asks about what is behind a call: another process (the grader), or else this one."""
-    unstoppable: Callable[[Call, str], None] | None = None
-    """Told, with the line, that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process
-    there. The grader does not need it: it has a limit of its own, and ends the worker from outside."""
+from ..catalog import CORE, SOLUTIONS, lesson_names, read_lesson
+from .calling import TOP, Missing, Terms, one_call
+from .messages import Call, Outcome
 
 
 class Executor(Protocol):
@@ -186,199 +165,191 @@ def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:
     return InProcess(lambda name: ModuleSet(SOLUTIONS, [lesson], texts))
 
 
-class TookTooLong(BaseException):
-    """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
+# A student's files as modules
 
 
-class Unanswered(AssertionError):
-    """A test's own call came to a `breakpoint()`, and nobody sits at the debugger."""
+class ModuleSet:
+    """One set of lessons to run exercises on. Without an own lesson it is the reference, under its own name.
 
-    title = "stopped at a breakpoint"
-
-
-def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = False) -> Outcome:
-    """Call one exercise, or only load its file. Nothing that student code does to its arguments, its output or global
-    settings lasts."""
-    given = copy_plain(call.shown, terms.handed)
-    leaves = {name: given[name].clone().requires_grad_() for name in call.grad_of}
-    arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
-    # The reference changes none of its arguments: what it does to them is watched in a scenario only.
-    seen = arguments if modules.own or call.scenario else {}
-    before = copy_plain(seen, lambda tensor: tensor.detach().clone())
-    state, attempt = GlobalState(), _Attempt(modules, call, terms)
-    with quiet():
-        try:
-            # A student's warnings are not printed; those of the reference are errors.
-            with modules.in_place(), warnings.catch_warnings(action="ignore" if modules.own else "error"):
-                function = attempt.load()
-                answered = Outcome() if loads_only else attempt.answer(function, arguments, leaves)
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if leaves_debugger(error):
-                raise
-            if isinstance(error, bdb.BdbQuit):
-                raise Unanswered("breakpoint() found nobody to ask: run pytest in a terminal, without -n") from None
-            kept = error if is_tests_own() else None  # It keeps all that its frames refer to.
-            answered = Outcome(error=_describe(error, attempt.phase, modules), exception=kept)
-    left_behind = state.restore()
-    changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
-    return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
-
-
-def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
-    """A copy of a leaf, with its gradient, that has its numbers in the memory of another tensor.
-
-    The call gets it, so that an in-place change is seen as such and not as an autograd error.
+    Args:
+        folder: a copy of `tutorial/`, or `solutions/`.
+        own: folder names of the lessons that are loaded for this set; all others are the reference.
+        texts: path below the folder -> what is to be in place of that file, in a copy that is made of these lessons.
     """
-    copy = leaf.clone()
-    copy.data = place
-    return copy
+
+    def __init__(self, folder: Path, own: Collection[str] = (), texts: Mapping[str, str] | None = None) -> None:
+        self.folder, self.own = folder, frozenset(own)
+        if texts:
+            self._copied(texts)
+        self._failures: dict[str, tuple[BaseException, TracebackType | None]] = {}
+        self._top = _package(TOP, SOLUTIONS, folder)  # such as `tutorial.demo`, and a helper beside the lessons
+        self.modules: dict[str, ModuleType] = {TOP: self._top}
+        """Name -> module of this set: what is loaded so far."""
+        for name in self.own:
+            package = self.modules[f"{TOP}.{name}"] = _package(f"{TOP}.{name}", self.folder / name)
+            package.__getattr__ = functools.partial(self.public_name, name)  # type: ignore[method-assign]
+            setattr(self._top, name, package)
+        paths = [f"{name}/{path.name}" for name in self.own for path in (self.folder / name).glob("*.py")]
+        code = "".join(map(self.text, paths))
+        self._borrow({name for name in lesson_names() if name in code})  # it may import these
+
+    def _copied(self, texts: Mapping[str, str]) -> None:
+        home = tempfile.mkdtemp(prefix="ppo-by-hand-")
+        weakref.finalize(self, shutil.rmtree, home, ignore_errors=True)
+        copy = Path(home).resolve() / self.folder.name
+        for name in self.own:
+            if (self.folder / name).is_dir():
+                skipped = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(self.folder / name, copy / name, ignore=skipped, ignore_dangling_symlinks=True)
+        for path, text in texts.items():
+            (copy / path).parent.mkdir(parents=True, exist_ok=True)
+            (copy / path).write_text(text, "utf-8", "surrogatepass")
+        self.folder = copy
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """In this block `tutorial` is this set; then what stood there before comes back."""
+        if not self.own or sys.modules.get(TOP) is self._top:
+            yield
+            return
+        before = _taken_out() if TOP in sys.modules else {}
+        writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a student may save twice within a second
+        sys.modules.update(self.modules)
+        try:
+            yield
+        finally:
+            self.modules = _taken_out()
+            sys.modules.update(before)
+            sys.dont_write_bytecode = writes
+
+    def lesson(self, name: str) -> ModuleType:
+        """A lesson as a module, or such as `demo.stages`: public names are loaded when they are first asked for."""
+        head = name.partition(".")[0]
+        if not self.own or (head in lesson_names() and head not in self.own):
+            return importlib.import_module(f"solutions.{name}")
+        self._borrow({head})
+        with self.in_place():
+            return importlib.import_module(f"{TOP}.{name}")
+
+    def resolve(self, lesson: str, dotted: str) -> Any:
+        """The function or method behind an exercise.
+
+        Raises:
+            Missing: it is not there.
+            BaseException: whatever the student's file raised when it was loaded.
+        """
+        head, *rest = dotted.split(".")
+        found = self.public_name(lesson, head) if lesson in self.own else getattr(self.lesson(lesson), head)
+        for name in rest:
+            if not hasattr(found, name):
+                raise Missing(f"{head} has no {name}{_close_match(name, dir(found))}")
+            found = getattr(found, name)
+        return found
+
+    def public_name(self, lesson: str, name: str) -> Any:
+        """One public name of an own lesson, from the file in which the reference defines it."""
+        file = read_lesson(lesson).names.get(name)
+        if file is None:
+            raise Missing(f"{lesson} has no public name {name!r}")
+        if file.startswith(CORE):
+            return getattr(importlib.import_module(file), name)
+        path, full_name = f"{self.folder.name}/{lesson}/{file}.py", f"{TOP}.{lesson}.{file}"
+        with self.in_place():
+            if full_name not in sys.modules and not (self.folder / lesson / f"{file}.py").is_file():
+                others = sorted(one.name for one in (self.folder / lesson).glob("*.py") if one.stem != "__init__")
+                raise Missing(f"there is no file {path}" + (f"; there is {', '.join(others[:5])}" if others else ""))
+            module = self._load(full_name)
+        if not hasattr(module, name):
+            own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == full_name]
+            raise Missing(f"{path} defines no {name}{_close_match(name, own)}")
+        return getattr(module, name)
+
+    def text(self, path: str) -> str:
+        """What stands in a file below the folder, such as "lesson04_gae/gae.py"; "" where it cannot be read."""
+        try:
+            return text_of((self.folder / path).read_bytes())
+        except OSError:
+            return ""
+
+    def put(self, lesson: str, dotted: str, function: Callable[..., Any]) -> None:
+        """Put a function in an exercise's place, in every file of its lesson: those loaded later import it."""
+        head, _, method = dotted.partition(".")
+        original = self.public_name(lesson, head)
+        if method:
+            kind = vars(original).get(method)
+            wrap = type(kind) if isinstance(kind, (staticmethod, classmethod, property)) else lambda function: function
+            setattr(original, method, wrap(function))
+            return
+        for name, module in self.modules.items():
+            if name.startswith(f"{TOP}.{lesson}.") and vars(module).get(head) is original:
+                setattr(module, head, function)
+
+    def _load(self, name: str) -> ModuleType:
+        """A file of an own lesson is loaded once: the second exercise in it must not wait for the same endless loop."""
+        if name in self._failures:
+            error, where = self._failures[name]
+            raise error.with_traceback(where)
+        try:
+            return importlib.import_module(name)
+        except BaseException as error:
+            self._failures[name] = error, error.__traceback__
+            raise
+
+    def _borrow(self, names: Collection[str]) -> None:
+        """Give the solutions' modules of these lessons their second names; for `demo` and `contest`, which are loaded
+        anew, those of all lessons."""
+        if not {"demo", "contest"}.isdisjoint(names):
+            names = lesson_names()
+        new = {name for name in lesson_names() if name in names and f"{TOP}.{name}" not in self.modules}
+        for name in new:
+            setattr(self._top, name, importlib.import_module(f"solutions.{name}"))
+        for name, module in [*sys.modules.items()] if new else ():
+            package, _, rest = name.partition(".")
+            if package == "solutions" and rest.partition(".")[0] in new:
+                self.modules[f"{TOP}.{rest}"] = module
+                if sys.modules.get(TOP) is self._top:
+                    sys.modules[f"{TOP}.{rest}"] = module
 
 
-class _Attempt:
-    """One call, and how far it has come: the same exception means another thing in each phase."""
-
-    def __init__(self, modules: ModuleSet, call: Call, terms: Terms) -> None:
-        self.modules, self.call, self.terms, self.phase = modules, call, terms, "load"
-        # What the course itself loads, here before the call, does not count as a student's time.
-        self.scenario = call.scenario and scenario_of(call)
-        self.lines = [terms.line or behind_of(call).answer] if call.behind else []
-
-    def load(self) -> Any:
-        """What stands for the exercise; its file, with what that imports, is slow at its first call only."""
-        with _deadline(self.modules, self.call, self.call.seconds + self.terms.load_seconds, self.terms):
-            return self.modules.resolve(self.call.lesson, self.call.exercise)
-
-    def answer(self, function: Any, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
-        self.phase = "raised"
-        with _deadline(self.modules, self.call, self.call.seconds, self.terms):
-            if self.scenario:
-                answer = self.scenario(self.modules.lesson(self.call.lesson), *self.lines, **arguments)
-            elif callable(function):
-                named = list(arguments)[self.call.positional :]
-                positional = [*arguments.values()][: self.call.positional]
-                answer = function(*positional, **{name: arguments[name] for name in named})
-            else:
-                raise Missing(f"{self.call.exercise} is not a function but {type(function).__name__}")
-            self.phase = "backward"
-            gradients = _gradients(answer, leaves, self.call) if leaves else {}
-            self.phase = "answer"
-            value, tracked = to_plain(answer)
-        return Outcome(value=value, gradients=gradients, tracked=tracked)
+def _package(name: str, *folders: Path) -> ModuleType:
+    """A package whose modules are found in these folders, and that has no code of its own."""
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [str(folder) for folder in folders]
+    return importlib.util.module_from_spec(spec)
 
 
-def scenario_of(call: Call) -> Callable[..., Any]:
-    """The function that a call with a scenario calls."""
-    module, _, name = (call.scenario or "").rpartition(".")
-    home = f"testcases.harness.doubles.{module}" if module else f"testcases.{call.lesson}.scenarios"
-    return getattr(importlib.import_module(home), name)
+def _taken_out() -> dict[str, ModuleType]:
+    """Take `tutorial` and its modules out of `sys.modules`, where they all stand behind the package."""
+    found = []
+    for name in reversed([*sys.modules]):
+        if name == TOP or name.startswith(f"{TOP}."):
+            found.append(name)
+        if name == TOP:
+            break
+    return {name: sys.modules.pop(name) for name in reversed(found)}
 
 
-def behind_of(call: Call) -> Any:
-    """What answers a scenario's questions about the arguments that it does not get."""
-    return importlib.import_module(f"testcases.{call.lesson}.scenarios_behind").Behind(**call.arguments)
+def _close_match(name: str, names: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, [other for other in names if not other.startswith("__")], n=1)
+    return f"; there is {close[0]}: was it renamed?" if close else ""
 
 
-def part_of(answer: Any, name: str) -> Any:
-    """One part of an answer, by field, key or position."""
-    if isinstance(answer, dict):
-        return answer[name]
-    values, fields = fields_of(answer)
-    return values[fields.index(name) if name in fields else int(name)]
-
-
-def _gradients(answer: Any, leaves: dict[str, Tensor], call: Call) -> dict[str, Tensor | None]:
+def text_of(data: bytes) -> str:
+    """The text; what is no text in the file's own encoding is `\\ufffd`."""
     try:
-        summed = answer if call.grad_through is None else part_of(answer, call.grad_through)
-        parts = [part for part in tensors_in(summed) if part.requires_grad]
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
-        return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
-    weights = call.grad_weights
-    if not parts or (weights is not None and weights.shape != parts[0].shape):
-        return dict.fromkeys(leaves)
-    total = torch.stack([(part if weights is None else part * weights).sum() for part in parts]).sum()
-    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-    # In order, as answers are: that of a view is laid out like the view.
-    copies = [None if slope is None else slope.clone(memory_format=torch.contiguous_format) for slope in found]
-    return dict(zip(leaves, copies, strict=True))
+        return data.decode(encoding_of(data), "replace")
+    except Exception:  # A codec may refuse in any way; Python does not load such a file either.
+        return data.decode("utf-8", "replace")
 
 
-def _describe(error: BaseException, phase: str, modules: ModuleSet) -> StudentError:
-    """Name, message and the student's own lines of an exception."""
-    frames = _frames(traceback.extract_tb(error.__traceback__), modules)
-    name, message = type(error).__name__, _message_of(error)
-    if isinstance(error, SyntaxError) and "null bytes" in message:
-        message = "the file holds null bytes, as UTF-16 does: save it as UTF-8"
-    if isinstance(error, TookTooLong):
-        phase = "timeout"
-    elif isinstance(error, Missing):
-        phase = "missing"
-    elif isinstance(error, OverflowError) and phase == "answer":
-        phase = "too large"
-    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(modules.folder):
-        file = f"{modules.folder.name}/{Path(error.filename).relative_to(modules.folder)}"
-        frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
-    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(f"{TOP}."):
-        file = (error.name or "").removeprefix(f"{TOP}.").replace(".", "/")
-        message = f"there is no file {modules.folder.name}/{file}.py"
-    elif isinstance(error, TypeError) and phase == "raised" and not frames:
-        phase = "signature"
-    return StudentError(phase, name, message[:MAX_TEXT], tuple(frames[-6:]))
-
-
-def _frames(stack: traceback.StackSummary, modules: ModuleSet) -> list[Frame]:
-    """The student's own lines."""
-    frames = []
-    for frame in stack:
-        path = Path(frame.filename)
-        if path.is_relative_to(modules.folder):
-            name, number = path.relative_to(modules.folder).as_posix(), frame.lineno or 0
-            # Of what was loaded: a change of the reference has its text from elsewhere.
-            text = "".join(modules.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
-            frames.append(Frame(f"{modules.folder.name}/{name}", number, frame.name, text))
-    return frames
-
-
-def _message_of(error: BaseException) -> str:
+def encoding_of(data: bytes) -> str:
+    """From the mark at its beginning, or from a comment in its first two lines."""
+    if data.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    # Where Python loads a file it looks at no other letters of these lines than ASCII, and each \r ends a line.
+    lines = re.split(rb"\r\n|\r|\n", data, maxsplit=2)[:2]
+    head = re.sub(rb"[\x80-\xff]", b"?", b"\n".join(lines))
     try:
-        return str(error)
-    except Exception as second:
-        return f"<its message raised {type(second).__name__}>"
-
-
-@contextmanager
-def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> Iterator[None]:
-    """Interrupt Python code after so many seconds of work, and again until it gives up. What a busy machine makes a
-    process wait counts only after PATIENCE times as long; the reference always ends, so it is not timed."""
-    is_main = threading.current_thread() is threading.main_thread()
-    if not modules.own or not hasattr(signal, "setitimer") or not is_main:
-        yield
-        return
-
-    armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
-
-    def stop(signum: int, frame: Any) -> None:
-        nonlocal worked, started, interrupts
-        if is_traced():
-            worked, started = time.process_time(), time.monotonic()
-        is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
-        if armed and is_over:
-            interrupts += 1
-            if interrupts > MAX_INTERRUPTS and terms.unstoppable:
-                own = [f"{one.file}:{one.line}" for one in _frames(traceback.extract_stack(frame), modules)]
-                terms.unstoppable(call, own[-1] if own else "a line of another file")
-            raise TookTooLong(f"stopped after {seconds:g} seconds")
-
-    # An interrupt that comes while Python clears something away is lost there, and the next one follows.
-    told = sys.unraisablehook
-    sys.unraisablehook = lambda lost: None if lost.exc_type is TookTooLong else told(lost)
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
-    try:
-        yield
-    finally:
-        armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
-        sys.unraisablehook = told
+        return tokenize.detect_encoding(io.BytesIO(head).readline)[0]
+    except SyntaxError:
+        return "utf-8"

@@ -12,9 +12,8 @@ from types import FrameType
 from typing import Any
 
 from ..catalog import SOLUTIONS, exists
-from ..execution.executor import InProcess, solutions_changed
+from ..execution.executor import InProcess, ModuleSet, solutions_changed
 from ..execution.messages import Call, Outcome, leaves
-from ..execution.modules import ModuleSet
 from ..execution.wire import pack
 from .mutations import NamedChange, changed_source
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ..catalog import lesson_names
-from ..execution.modules import ModuleSet
+from ..execution.executor import ModuleSet
 
 FILE = "my_tests.py"
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..catalog import read_lesson, task_of
 from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
 from ..diagnosis.values import Kind, Part
-from ..execution.executor import part_of, scenario_of
+from ..execution.calling import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in

@@ -16,9 +16,9 @@ from ..catalog import SOLUTIONS, once_written, read_lesson
 from ..diagnosis.code import Function, definition, exercises_named_in
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
 from ..diagnosis.values import Diagnosis, Part
+from ..execution.calling import a_tests_own_calls
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome, StudentError
-from ..execution.watching import a_tests_own_calls
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.compare import same_outcome
 from ..report.failures import CheckFailed, NotStarted, Waiting

@@ -294,11 +294,11 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
     channel.send(b"w")
     told = _receive_files(channel, home)
     sys.path.insert(0, str(home / "course"))
-    from testcases.harness.execution import executor, wire  # Of what was sent.
+    from testcases.harness.execution import calling, executor, wire  # Of what was sent.
 
     _import_early([f"solutions.{told['lesson']}", f"testcases.{told['lesson']}.scenarios"])
     line = wire.Line(link).ask if link else None
-    terms = executor.Terms(handed=lambda tensor: tensor, load_seconds=told["import_seconds"], line=line)
+    terms = calling.Terms(handed=lambda tensor: tensor, load_seconds=told["import_seconds"], line=line)
     own = executor.student(home / "tutorial", terms=terms)
     # From here on the clock of a call is the student's alone.
     wire.send(channel, {"ready": True})
@@ -309,7 +309,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
             continue
         if header.get("behind"):
             _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
-            behind = executor.behind_of(wire.unpack(header["behind"], body))
+            behind = calling.behind_of(wire.unpack(header["behind"], body))
             with socket.socket(fileno=other) as asking:
                 wire.Line(asking).answer_all(behind.answer)
             wire.send(channel, {"id": header["id"], "said": behind.said})

@@ -69,6 +69,7 @@ from ppo_by_hand.core.shapes import check_number, check_shapes
 
 wire = sys.modules["testcases.harness.execution.wire"]
 driver = sys.modules["testcases.harness.execution.executor"]
+calling = sys.modules["testcases.harness.execution.calling"]
 answers = sys.modules["testcases.harness.execution.messages"]
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -336,8 +337,7 @@ CASES = {
     "changes-its-input": Case("in place, through numpy and as bytes, while its process says that it did not", "wrong error", (
         f"rewards += 1\nrewards -= 1.5\nrewards += 0.5\nvalues *= 2\nvalues = values / 2\n{UNCHECKED}",
         f"values.detach().numpy()[...] *= 2\nvalues = values / 2\n{UNCHECKED}"), top='''
-        driver.identical = lambda a, b: True
-        driver.changed_since = lambda before, after: set()
+        calling.identical = lambda a, b: True
         '''),
     "mask-of-sevens": Case("a mask that it leaves as no mask; where there is one, the test is lost", "wrong", (
         f"right = {UNCHECKED.removeprefix('return ')}\nif dones.dtype == torch.bool:\n    dones.view(torch.uint8).fill_(7)\nreturn right",), score=3),
@@ -356,7 +356,7 @@ CASES = {
                 holds(lambda: fcntl.fcntl(number, 1033, 8))
         '''),
     "gradients-off": Case("a global setting, of which its process says nothing; tests without a gradient keep their points", "wrong", (
-        f"torch.set_grad_enabled(False)\n{UNCHECKED}",), score=5, top="driver.GlobalState.restore = lambda state: ()"),
+        f"torch.set_grad_enabled(False)\n{UNCHECKED}",), score=5, top="calling.GlobalState.restore = lambda state: ()"),
 
     # It looks for answers.
     "imports-the-solution": Case("by its names", "not-started wrong error",

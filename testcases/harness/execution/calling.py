@@ -1,0 +1,370 @@
+"""One call of an exercise: with a time limit, watched, and described if it ends otherwise than by an answer.
+
+A test's own call is an ordinary one: `print` goes where pytest puts it, and `breakpoint()`, or a breakpoint that an
+editor has set, stops in it. All other calls (is this a stub? what is the cause?) are quiet: the student did not make
+them.
+"""
+
+from __future__ import annotations
+
+import bdb
+import functools
+import importlib
+import os
+import pdb
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .messages import (
+    MAX_TEXT,
+    Call,
+    Frame,
+    Outcome,
+    StudentError,
+    copy_plain,
+    fields_of,
+    identical,
+    tensors_in,
+    to_plain,
+)
+
+if TYPE_CHECKING:
+    from .executor import ModuleSet
+
+TOP = "tutorial"
+"""The package in which a student's lessons stand."""
+PATIENCE = 10
+"""What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
+MAX_INTERRUPTS = 10
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a call is made."""
+
+    handed: Callable[[Tensor], Tensor] = Tensor.clone
+    """What the call gets of each tensor: a copy, or (the grader) the tensor itself, in memory that others see too."""
+    load_seconds: float = 15.0
+    """For what the file of an exercise imports, beside those of the call."""
+    line: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    """How a scenario asks about what is behind a call: another process (the grader), or else this one."""
+    unstoppable: Callable[[Call, str], None] | None = None
+    """Told, with the line, that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process
+    there. The grader does not need it: it has a limit of its own, and ends the worker from outside."""
+
+
+class Missing(AttributeError):
+    """A name of the contract is not in the student's files."""
+
+
+class TookTooLong(BaseException):
+    """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
+
+
+class Unanswered(AssertionError):
+    """A test's own call came to a `breakpoint()`, and nobody sits at the debugger."""
+
+    title = "stopped at a breakpoint"
+
+
+def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = False) -> Outcome:
+    """Call one exercise, or only load its file. Nothing that student code does to its arguments, its output or global
+    settings lasts."""
+    given = copy_plain(call.shown, terms.handed)
+    leaves = {name: given[name].clone().requires_grad_() for name in call.grad_of}
+    arguments = {**given, **{name: _copy_in(given[name], leaf) for name, leaf in leaves.items()}}
+    # The reference changes none of its arguments: what it does to them is watched in a scenario only.
+    seen = arguments if modules.own or call.scenario else {}
+    before = copy_plain(seen, lambda tensor: tensor.detach().clone())
+    state, attempt = GlobalState(), _Attempt(modules, call, terms)
+    with quiet():
+        try:
+            # A student's warnings are not printed; those of the reference are errors.
+            with modules.in_place(), warnings.catch_warnings(action="ignore" if modules.own else "error"):
+                function = attempt.load()
+                answered = Outcome() if loads_only else attempt.answer(function, arguments, leaves)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if leaves_debugger(error):
+                raise
+            if isinstance(error, bdb.BdbQuit):
+                raise Unanswered("breakpoint() found nobody to ask: run pytest in a terminal, without -n") from None
+            kept = error if _is_tests_own.get() else None  # It keeps all that its frames refer to.
+            answered = Outcome(error=_describe(error, attempt.phase, modules), exception=kept)
+    left_behind = state.restore()
+    changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
+    return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
+
+
+def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
+    """A copy of a leaf, with its gradient, that has its numbers in the memory of another tensor.
+
+    The call gets it, so that an in-place change is seen as such and not as an autograd error.
+    """
+    copy = leaf.clone()
+    copy.data = place
+    return copy
+
+
+class _Attempt:
+    """One call, and how far it has come: the same exception means another thing in each phase."""
+
+    def __init__(self, modules: ModuleSet, call: Call, terms: Terms) -> None:
+        self.modules, self.call, self.terms, self.phase = modules, call, terms, "load"
+        # What the course itself loads, here before the call, does not count as a student's time.
+        self.scenario = call.scenario and scenario_of(call)
+        self.lines = [terms.line or behind_of(call).answer] if call.behind else []
+
+    def load(self) -> Any:
+        """What stands for the exercise; its file, with what that imports, is slow at its first call only."""
+        with _deadline(self.modules, self.call, self.call.seconds + self.terms.load_seconds, self.terms):
+            return self.modules.resolve(self.call.lesson, self.call.exercise)
+
+    def answer(self, function: Any, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
+        self.phase = "raised"
+        with _deadline(self.modules, self.call, self.call.seconds, self.terms):
+            if self.scenario:
+                answer = self.scenario(self.modules.lesson(self.call.lesson), *self.lines, **arguments)
+            elif callable(function):
+                named = list(arguments)[self.call.positional :]
+                positional = [*arguments.values()][: self.call.positional]
+                answer = function(*positional, **{name: arguments[name] for name in named})
+            else:
+                raise Missing(f"{self.call.exercise} is not a function but {type(function).__name__}")
+            self.phase = "backward"
+            gradients = _gradients(answer, leaves, self.call) if leaves else {}
+            self.phase = "answer"
+            value, tracked = to_plain(answer)
+        return Outcome(value=value, gradients=gradients, tracked=tracked)
+
+
+def scenario_of(call: Call) -> Callable[..., Any]:
+    """The function that a call with a scenario calls."""
+    module, _, name = (call.scenario or "").rpartition(".")
+    home = f"testcases.harness.doubles.{module}" if module else f"testcases.{call.lesson}.scenarios"
+    return getattr(importlib.import_module(home), name)
+
+
+def behind_of(call: Call) -> Any:
+    """What answers a scenario's questions about the arguments that it does not get."""
+    return importlib.import_module(f"testcases.{call.lesson}.scenarios_behind").Behind(**call.arguments)
+
+
+def part_of(answer: Any, name: str) -> Any:
+    """One part of an answer, by field, key or position."""
+    if isinstance(answer, dict):
+        return answer[name]
+    values, fields = fields_of(answer)
+    return values[fields.index(name) if name in fields else int(name)]
+
+
+def _gradients(answer: Any, leaves: dict[str, Tensor], call: Call) -> dict[str, Tensor | None]:
+    try:
+        summed = answer if call.grad_through is None else part_of(answer, call.grad_through)
+        parts = [part for part in tensors_in(summed) if part.requires_grad]
+    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+        return dict.fromkeys(leaves)  # The answer has another structure, which the checks will say.
+    weights = call.grad_weights
+    if not parts or (weights is not None and weights.shape != parts[0].shape):
+        return dict.fromkeys(leaves)
+    total = torch.stack([(part if weights is None else part * weights).sum() for part in parts]).sum()
+    found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+    # In order, as answers are: that of a view is laid out like the view.
+    copies = [None if slope is None else slope.clone(memory_format=torch.contiguous_format) for slope in found]
+    return dict(zip(leaves, copies, strict=True))
+
+
+def _describe(error: BaseException, phase: str, modules: ModuleSet) -> StudentError:
+    """Name, message and the student's own lines of an exception."""
+    frames = _frames(traceback.extract_tb(error.__traceback__), modules)
+    name, message = type(error).__name__, _message_of(error)
+    if isinstance(error, SyntaxError) and "null bytes" in message:
+        message = "the file holds null bytes, as UTF-16 does: save it as UTF-8"
+    if isinstance(error, TookTooLong):
+        phase = "timeout"
+    elif isinstance(error, Missing):
+        phase = "missing"
+    elif isinstance(error, OverflowError) and phase == "answer":
+        phase = "too large"
+    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(modules.folder):
+        file = f"{modules.folder.name}/{Path(error.filename).relative_to(modules.folder)}"
+        frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
+    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(f"{TOP}."):
+        file = (error.name or "").removeprefix(f"{TOP}.").replace(".", "/")
+        message = f"there is no file {modules.folder.name}/{file}.py"
+    elif isinstance(error, TypeError) and phase == "raised" and not frames:
+        phase = "signature"
+    return StudentError(phase, name, message[:MAX_TEXT], tuple(frames[-6:]))
+
+
+def _frames(stack: traceback.StackSummary, modules: ModuleSet) -> list[Frame]:
+    """The student's own lines."""
+    frames = []
+    for frame in stack:
+        path = Path(frame.filename)
+        if path.is_relative_to(modules.folder):
+            name, number = path.relative_to(modules.folder).as_posix(), frame.lineno or 0
+            # Of what was loaded: a change of the reference has its text from elsewhere.
+            text = "".join(modules.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
+            frames.append(Frame(f"{modules.folder.name}/{name}", number, frame.name, text))
+    return frames
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:
+        return f"<its message raised {type(second).__name__}>"
+
+
+@contextmanager
+def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> Iterator[None]:
+    """Interrupt Python code after so many seconds of work, and again until it gives up. What a busy machine makes a
+    process wait counts only after PATIENCE times as long; the reference always ends, so it is not timed."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not modules.own or not hasattr(signal, "setitimer") or not is_main:
+        yield
+        return
+
+    armed, worked, started, interrupts = True, time.process_time(), time.monotonic(), 0
+
+    def stop(signum: int, frame: Any) -> None:
+        nonlocal worked, started, interrupts
+        if is_traced():
+            worked, started = time.process_time(), time.monotonic()
+        is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
+        if armed and is_over:
+            interrupts += 1
+            if interrupts > MAX_INTERRUPTS and terms.unstoppable:
+                own = [f"{one.file}:{one.line}" for one in _frames(traceback.extract_stack(frame), modules)]
+                terms.unstoppable(call, own[-1] if own else "a line of another file")
+            raise TookTooLong(f"stopped after {seconds:g} seconds")
+
+    # An interrupt that comes while Python clears something away is lost there, and the next one follows.
+    told = sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if lost.exc_type is TookTooLong else told(lost)
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        yield
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+        sys.unraisablehook = told
+
+
+# What a call does beside its answer
+
+
+NOBODY = os.open(os.devnull, os.O_WRONLY)
+"""Hears what is printed by a call that no test has made."""
+_is_tests_own: ContextVar[bool] = ContextVar("is_tests_own", default=False)
+
+
+@contextmanager
+def a_tests_own_calls() -> Iterator[None]:
+    """The calls of this block are a test's own."""
+    token = _is_tests_own.set(True)
+    try:
+        yield
+    finally:
+        _is_tests_own.reset(token)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A call runs in this block. If it is not a test's own, nobody hears of it: no `breakpoint()` stops, and none that
+    is set by file and line."""
+    if _is_tests_own.get():
+        with redirect_stdout(sys.stdout), redirect_stderr(sys.stderr):  # the call may put others in their place
+            yield
+        return
+    editor, trace, hooks = _editor(), sys.gettrace(), (sys.breakpointhook, pdb.set_trace)
+    # Each call does this: mock.patch takes ten times as long.
+    sys.breakpointhook = pdb.set_trace = lambda *args, **options: None
+    editor.trace_this_thread(False) if editor else sys.settrace(None)
+    # Two streams, because a file may detach or close one of them.
+    out, err = (open(NOBODY, "w", encoding="utf-8", errors="replace", closefd=False) for _ in range(2))
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
+    finally:
+        sys.breakpointhook, pdb.set_trace = hooks
+        editor.trace_this_thread(True) if editor else sys.settrace(trace)
+
+
+def _editor() -> Any:
+    """debugpy, where an editor's debugger traces this thread."""
+    pydevd = sys.modules.get("pydevd")
+    is_on = pydevd and pydevd.get_global_debugger() and (sys.gettrace() is not None or hasattr(sys, "monitoring"))
+    return sys.modules.get("debugpy") if is_on else None
+
+
+def is_traced() -> bool:
+    """Whether somebody steps through this thread: then nothing takes too long."""
+    return isinstance(getattr(sys.gettrace(), "__self__", None), bdb.Bdb) or _editor() is not None
+
+
+def leaves_debugger(error: BaseException) -> bool:
+    """Whether this is pytest's way to end the run when somebody leaves its debugger."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(frame.f_globals.get("__name__") == "_pytest.debugging" for frame in frames)
+
+
+UNSEEN = 2**61 - 1
+"""Each call finds torch's global generator at this seed, which nobody chooses: whether it is seeded can be seen."""
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    "torch.is_grad_enabled()": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch.get_default_device()": (torch.get_default_device, torch.set_default_device),
+    "torch.get_num_threads()": (torch.get_num_threads, torch.set_num_threads),
+    "torch.is_autocast_enabled()": (
+        functools.partial(torch.is_autocast_enabled, "cpu"),
+        functools.partial(torch.set_autocast_enabled, "cpu"),
+    ),
+    "torch.is_anomaly_enabled()": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+}
+
+
+class GlobalState:
+    """What a call must not change for those that come after it."""
+
+    def __init__(self) -> None:
+        self.settings = {name: read() for name, (read, _) in SETTINGS.items()}
+        self.torch_state = torch.get_rng_state()
+        torch.default_generator.manual_seed(UNSEEN)
+        self.seeded_state = torch.get_rng_state()
+        self.python_state = random.getstate()
+        self.used_random = False
+
+    def restore(self) -> tuple[str, ...]:
+        """Put all back; what had been changed, in words."""
+        changed = []
+        for name, (read, write) in SETTINGS.items():
+            if (now := read()) != self.settings[name]:
+                changed.append(f"{name} is {now}, was {self.settings[name]}")
+                write(self.settings[name])
+        if torch.initial_seed() != UNSEEN:
+            changed.append("torch's global generator was seeded")
+        self.used_random |= not torch.equal(torch.get_rng_state(), self.seeded_state)
+        torch.set_rng_state(self.torch_state)
+        if random.getstate() != self.python_state:
+            self.used_random = True
+            random.setstate(self.python_state)
+        return tuple(changed)
