@@ -31,28 +31,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/contest"), help="folder for results (OUT=)")
     parser.add_argument("--tune", action="store_true", help="tune every method first, on other seeds (TUNE=1)")
     options = parser.parse_args(arguments)
-    from .running import TUNING_SEEDS  # with torch, for which --help need not wait
-
     out, folder = options.out.expanduser(), stack.own_folder()
     try:
-        check_number("SEEDS", options.seeds, 1, TUNING_SEEDS[0])
         if folder:
             stack.check_finished(folder, "contest", stack.OF_THE_CONTEST)
+        from .running import TUNING_SEEDS  # with torch, for which --help need not wait, and all lessons
+
+        check_number("SEEDS", options.seeds, 1, TUNING_SEEDS[0])
         if not (out / RESULTS).is_file():
             new_folder(out)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     try:
-        contest(options.seeds, out, options.tune)
+        _contest(options.seeds, out, options.tune)
     except KeyboardInterrupt:
         print(f"\nstopped; run the same command again to continue from {out}", file=sys.stderr)
         return 130
     return 0
 
 
-def contest(seeds: int, out: Path, tune: bool) -> None:
-    """Run everything, beginning with what OUT already holds."""
+def _contest(seeds: int, out: Path, tune: bool) -> None:
     import torch
 
     from . import record, running
@@ -62,9 +61,7 @@ def contest(seeds: int, out: Path, tune: bool) -> None:
     results = running.Results(out, stack.code_of_lessons(stack.own_folder() or stack.SOLUTIONS))
     if tune:
         running.run_all(running.tuning(), results, "tuning")
-        chosen = running.choose(results.found)
-    else:
-        chosen = record.recorded()["settings"]
+    chosen = running.choose(results.found) if tune else record.recorded()["settings"]
     rows = running.run_all(running.curves(chosen, seeds), results, "contest")
     print(f"\nThe runs with the middle coefficient:\n\n{record.as_text(record.ends(rows))}")
     if seeds == 1:
