@@ -100,9 +100,9 @@ def run_hub(options: argparse.Namespace) -> int:
     check_prompts(prompts, policy, reward, config)
     model, reference = make_models(policy, reward, options)
     trainer = _kind_of_trainer()(model, reward, reference, config, tokenizer)
-    if is_first:
-        open_folder(options.out, _record(options), options.resume)
-    Accelerator().wait_for_everyone()
+    with Processes(Accelerator()).together():
+        if is_first:
+            open_folder(options.out, _record(options), options.resume)
     checkpoints = CheckpointFolder(options.out / CHECKPOINTS)
     if checkpoints.load(trainer):
         say(f"continuing after update {trainer.updates_done}")

@@ -13,6 +13,7 @@ from transformers import (
     GPT2ForSequenceClassification,
 )
 
+from ppo_by_hand.core.processes import Processes
 from ppo_by_hand.hub import models as hub_models
 from ppo_by_hand.hub import rewards as hub_rewards
 from solutions.demo import folder, hub
@@ -283,6 +284,14 @@ def test_a_folder_with_files_of_the_user_is_refused_and_left_as_it_was(tmp_path,
     said = capsys.readouterr().err
     assert ("expected a checkpoint in" if more else "expected OUT to be a new or an empty folder, got") in said
     assert contents(tmp_path / "out") == {file: b"mine"} and "goes on" not in said
+
+
+def test_what_the_first_process_says_of_the_folder_ends_the_others_too(tmp_path, gpt2, capsys, monkeypatch):
+    """Else each of them would tell only of a connection that broke."""
+    monkeypatch.setattr(Processes, "collect", lambda self, things: ["ValueError: expected OUT to be empty", *things])
+    assert run(tmp_path, gpt2) == 1
+    said = "error: process 0 of 1 failed, so all stop: ValueError: expected OUT to be empty"
+    assert said in capsys.readouterr().err and not (tmp_path / "out" / "policy").exists()
 
 
 def test_a_second_run_is_refused_until_it_goes_on_with_the_first(tmp_path, gpt2, capsys):
