@@ -17,6 +17,9 @@ GROUPED = {**PLAIN, "num_key_value_heads": 1}
 HEADS = {**GROUPED, "head_dim": 8}
 EXPERTS = {"n_routed_experts": 4, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 LATENT = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8}
+EYES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+EYES |= {"image_size": 28, "patch_size": 14}
+LAST = {"eoi_token_index": 29, "tie_word_embeddings": True}
 
 ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("GPT2Config", OF_GPT2),
@@ -32,8 +35,13 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
         "Gemma3TextConfig",
         {**HEADS, "sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
     ),
+    "gemma3-with-pictures": (
+        "Gemma3Config",
+        {"text_config": HEADS, "vision_config": EYES, "image_token_index": 31, "boi_token_index": 30, **LAST},
+    ),
     "phi3": ("Phi3Config", {**GROUPED, "resid_pdrop": 0.1}),
-    "opt": ("OPTConfig", {**BASE, **SIZES, "ffn_dim": 32, "word_embed_proj_dim": 16}),
+    # As opt-350m, wide hidden states and narrow embeddings.
+    "opt": ("OPTConfig", {**BASE, **SIZES, "ffn_dim": 32, "word_embed_proj_dim": 8, "do_layer_norm_before": False}),
     "gpt-neox": ("GPTNeoXConfig", {**PLAIN, "hidden_dropout": 0.1, "attention_dropout": 0.1}),
     "bloom": ("BloomConfig", {**BASE, "hidden_size": 16, "n_layer": 2, "n_head": 2, "hidden_dropout": 0.1}),
     "falcon": ("FalconConfig", {**BASE, **SIZES, "hidden_dropout": 0.1, "attention_dropout": 0.1, "alibi": False}),

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
 from testcases.course import records
-from testcases.course.memory_test import rolled_out
+from testcases.course.trainers import rolled_out
 from testcases.harness.catalog import TUTORIAL, lesson_names
 from testcases.harness.suite.asserts import named
 from tiny_models.checkpoints import REWARD_MODEL, SFT
@@ -149,36 +149,26 @@ def stand_in(rows: list[Any], kl_coef: Any = 0.09) -> Any:
     return SimpleNamespace(KL_COEF=kl_coef, UPDATES=30, PROMPTS=["review the film :"], train=train)
 
 
-def test_an_interrupted_run_keeps_its_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [(0.1, 0.8, 0.0, "the film was good ."), (0.5, 1.0, 0.2, "the plot was good ."), KeyboardInterrupt()]
-    assert command.main(["--kl-coef", "0", "--out", str(tmp_path)], lambda: stand_in(rows)) == 130
-    picture = tmp_path / "kl_coef-0.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert f"stopped after 2 of 30 updates\n\nThe picture: {picture}" in capsys.readouterr().out
+NAN = RuntimeError("tensor contains either `inf`, `nan`")
 
 
 @named(
     "end, code, sentence",
     {
-        "in-the-imports": (KeyboardInterrupt(), 130, "stopped after 0 updates"),
-        "nan": (
-            RuntimeError("tensor contains either `inf`, `nan`"),
-            1,
-            "expected probabilities, got nan; is LEARNING_",
-        ),
+        "ctrl-c": (KeyboardInterrupt(), 130, "stopped after 2 of 30 updates\n\nThe picture: "),
+        "nan": (NAN, 1, "expected probabilities, got nan; is LEARNING_"),
     },
 )
-def test_what_ends_a_run_early_is_one_sentence(
+def test_what_ends_a_run_early_is_one_sentence_and_keeps_its_picture(
     end: BaseException, code: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def load() -> Any:
-        raise end
-
-    assert command.main(["--out", str(tmp_path)], load) == code
+    rows = [(0.1, 0.8, 0.0, "the film was good ."), (0.5, 1.0, 0.2, "the plot was good ."), end]
+    assert command.main(["--kl-coef", "0", "--out", str(tmp_path)], lambda: stand_in(rows)) == code
     assert sentence in capsys.readouterr().out
+    assert code == 1 or (tmp_path / "kl_coef-0.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match="^expected --out to be a folder that can be written, got .*; choose another$"):
-        command.main(["--out", str(tmp_path / "file" / "x")], load)
+        command.main(["--out", str(tmp_path / "file" / "x")], lambda: stand_in(rows))
 
 
 TEXT = (FOLDER / "README.md").read_text("utf-8")
@@ -199,6 +189,8 @@ def test_the_text_shows_what_was_recorded() -> None:
     priced, free = recorded_rows()
     words = " ".join(TEXT.split())
     assert f"falls from {free[5][2]:.2f} to 0 in three updates" in words and abs(free[8][2]) < 0.005
+    assert inspect.signature(screen.train).parameters["kl_coef"].default == screen.KL_COEF
+    assert f"moving away costs `KL_COEF` = {screen.KL_COEF} points" in words
     assert f"the proxy reward is {free[29][1]:.2f}, compared with {priced[29][1]:.2f}." in words
 
 
@@ -210,8 +202,3 @@ def test_without_the_price_a_new_run_is_hacked_as_well(monkeypatch: pytest.Monke
     _, free = recorded_rows()
     assert (proxy[0], gold[0]) == pytest.approx(free[0][1:3], abs=0.1) and abs(kl[0]) < 1e-3
     assert proxy[0] + 0.3 < proxy[3] < proxy[9] - 0.3 and gold[0] + 0.2 < max(gold) and gold[9] < 0.5 and kl[9] > 10
-
-
-def test_the_price_of_the_text_is_that_of_the_file() -> None:
-    assert inspect.signature(screen.train).parameters["kl_coef"].default == screen.KL_COEF
-    assert f"moving away costs `KL_COEF` = {screen.KL_COEF} points" in " ".join(TEXT.split())

@@ -9,7 +9,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
-from testcases.course.memory_test import PROMPTS, TokenSum, small_trainer
+from testcases.course.trainers import PROMPTS, TokenSum, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm

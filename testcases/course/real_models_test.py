@@ -1,37 +1,128 @@
-"""The trainer's blocks on real Hugging Face models: absolute positions (GPT-2), rotary ones (Llama, Qwen), a sliding
-window (Gemma), positions from the padding (RoBERTa). A padded batch gives what the library gives for one row alone."""
+"""The trainer and its blocks on the architectures that people train: a padded batch gives what the library gives for
+one row alone, and what is sampled is what is trained, in train mode, whatever a model does inside."""
 
+import random
 from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, PretrainedConfig
+from transformers.pytorch_utils import Conv1D
 
 from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
+from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import generate, generation
-from solutions.lesson09_ppo_trainer import encode_prompts, make_scorer
+from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts, make_scorer
 from testcases.course import architectures
-from testcases.course.architectures import PAD, STOP, VOCABULARY
-from tiny_models.builders import build_causal_lm
+from testcases.course.architectures import ARCHITECTURES, PAD, STOP, backbone_of, policy_of
+from testcases.course.trainers import TokenSum
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15]]
+FIRST = ("gpt2", "llama", "gemma2", "gemma3-with-pictures", "opt", "bloom", "cohere", "bert")
+"""Of each kind one, for every run of the tests."""
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
-@pytest.fixture(params=["gpt2", "llama"])
-def policy(request: pytest.FixtureRequest):
-    model = build_causal_lm(
-        request.param, VOCABULARY, n_layer=2, n_embd=16, n_head=2, eos_token_id=STOP, pad_token_id=PAD, seed=1
+def trainer_of(name, shared=False, policy=None, **settings):
+    policy = policy_of(name, scale=0.3) if policy is None else policy
+    model = SharedPolicyAndValue(policy) if shared else PolicyAndValue(policy, ValueModel(backbone_of(name)))
+    options = {"num_updates": 1, "batch_size": 8, "max_new_tokens": 8, "num_epochs": 1, "num_minibatches": 2}
+    options |= {"learning_rate": 1e-3, "clip_score": None}
+    config = PPOConfig(stop_token_ids=(STOP,), pad_token_id=PAD, **options | settings)
+    reference = None if hasattr(policy, "peft_config") else make_reference(policy)
+    return PPOTrainer(model, TokenSum(), reference, config)
+
+
+def random_states():
+    return torch.get_rng_state().tolist(), random.getstate(), str(numpy.random.get_state())
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FIRST else pytest.param(name, marks=pytest.mark.slow) for name in ARCHITECTURES]
+)
+@pytest.mark.parametrize("shared", [False, True], ids=["two-backbones", "shared-backbone"])
+def test_what_is_sampled_is_what_is_trained(name, shared):
+    """So dropout is off, and both read the same logits; and nothing but the run's own generators is drawn from."""
+    trainer = trainer_of(name, shared)
+    before = random_states()
+    (metrics,) = trainer.train(PROMPTS)
+    assert metrics["first_ratio_max"] == pytest.approx(1.0, abs=1e-3)
+    assert metrics["kl"] == pytest.approx(0.0, abs=1e-3)
+    assert all(module.training for module in trainer.model.modules()) and random_states() == before
+
+
+def noisy_activation(policy):
+    """Dropout under another name."""
+
+    class Noise(torch.nn.Module):
+        def forward(self, hidden):
+            return torch.nn.functional.dropout(hidden, 0.1, self.training)
+
+    policy.model.layers[1].mlp.act_fn = Noise()
+
+
+def noise_of_python(policy):
+    """A layer is left out by chance, as LayerDrop does it. Two draws may lie close together: these two don't."""
+    random.seed(0)
+    attention = policy.model.layers[1].self_attn
+    plain = attention.forward
+    attention.forward = lambda **named: (plain(**named)[0] * random.random(), None)
+
+
+@pytest.mark.parametrize("spoil", [noisy_activation, noise_of_python])
+def test_a_model_that_stays_random_in_train_mode_is_refused(spoil):
+    made = trainer_of("llama")
+    spoil(made.policy)
+    before = random_states()
+    with pytest.raises(ValueError, match="expected the same numbers from two passes of the models in train mode"):
+        PPOTrainer(made.model, TokenSum(), made.ref_model, made.config)
+    assert random_states() == before
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "opt"])
+def test_gradient_checkpointing_of_a_model_as_it_is_loaded_acts_and_changes_no_number(name):
+    """from_pretrained gives eval mode, in which no Hugging Face model checkpoints anything."""
+    calls, found = {}, []
+    for checkpointing in (False, True):
+        policy = policy_of(name).eval()
+        if checkpointing:
+            policy.gradient_checkpointing_enable({"use_reentrant": False})
+        torch.manual_seed(0)
+        trainer = trainer_of(name, policy=policy)
+        (first,) = (module[0] for key, module in policy.named_modules() if key.endswith((".layers", ".h")))
+        part = next(module for module in first.modules() if isinstance(module, torch.nn.Linear | Conv1D))
+        calls[checkpointing] = 0
+
+        def count(*given, checkpointing=checkpointing):
+            calls[checkpointing] += torch.is_grad_enabled()
+
+        part.register_forward_hook(count)
+        found.append(trainer.train(PROMPTS))
+    assert calls[True] == 2 * calls[False] > 0 and found[0] == found[1]
+
+
+def test_adapters_on_16_bits_and_the_heads_are_trained_in_float32_and_move():
+    """Of LoRA the adapters and the critic's head learn; the weights below are frozen, as a reference is."""
+    adapted = [model_of("llama").to(torch.bfloat16) for model_of in (policy_of, backbone_of)]
+    policy, backbone = (get_peft_model(one, LoraConfig(r=2, target_modules="all-linear")) for one in adapted)
+    config = PPOConfig(
+        stop_token_ids=(STOP,), pad_token_id=PAD, num_updates=2, batch_size=8, max_new_tokens=8, learning_rate=1e-5
     )
-    return model.double()
+    trainer = PPOTrainer(PolicyAndValue(policy, ValueModel(backbone)), TokenSum(), None, config)
+    trained = {name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}
+    before = {name: weight.detach().clone() for name, weight in trained.items()}
+    trainer.train(PROMPTS)
+    assert {weight.dtype for weight in trained.values()} == {torch.float32}
+    moved = sum(int((weight != before[name]).sum()) for name, weight in trained.items())
+    assert moved > 0.8 * sum(weight.numel() for weight in trained.values())
 
 
-def sample(policy, prompts, seed=0, pad=PAD, **settings):
-    input_ids, attention_mask = encode_prompts(prompts, None, pad)
-    generator = torch.Generator().manual_seed(seed)
-    options = {"max_new_tokens": 9, "stop_token_ids": (STOP,), "pad_token_id": pad, "temperature": 0.7} | settings
-    return input_ids, attention_mask, generate(policy, input_ids, attention_mask, generator=generator, **options)
+def sample(policy, pad=PAD, **settings):
+    input_ids, attention_mask = encode_prompts(PROMPTS, None, pad)
+    return generate(policy, input_ids, attention_mask, 9, (STOP,), pad, generator=torch.manual_seed(0), **settings)
 
 
 class WithCache(torch.nn.Module):
@@ -41,24 +132,18 @@ class WithCache(torch.nn.Module):
         super().__init__()
         self.policy, self.config = policy, policy.config
 
-    def forward(self, input_ids, attention_mask, position_ids, cache=None, use_cache=None, logits_to_keep=0):
+    def forward(self, input_ids, attention_mask, position_ids, cache=None, **more):
         name = generation.cache_name(self.policy)
         output = self.policy(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            position_ids=position_ids,
-            use_cache=use_cache,
-            logits_to_keep=logits_to_keep,
-            **{name: cache},
+            input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **more, **{name: cache}
         )
         return SimpleNamespace(logits=output.logits, cache=getattr(output, name))
 
 
-def test_the_cache_goes_on_by_the_name_of_the_models_forward(policy) -> None:
+def test_the_cache_goes_on_by_the_name_of_the_models_forward():
     """`past_key_values` warns from transformers 5.24 on and ends in 5.40; a warning is an error here."""
-    _, _, expected = sample(policy, PROMPTS)
-    _, _, got = sample(WithCache(policy), PROMPTS)
-    assert all(map(torch.equal, got, expected))
+    policy = policy_of("llama", scale=0.3)
+    assert all(map(torch.equal, sample(WithCache(policy)), sample(policy)))
 
 
 FAMILIES = ("gpt2", "llama", "qwen2", "gemma3")
@@ -81,7 +166,7 @@ def padded(pad: int = PAD):
 
 @pytest.mark.parametrize("own_pad", [PAD, STOP, 22], ids=["its-own-pad", "pad-is-eos", "another-pad"])
 @pytest.mark.parametrize("family", [*FAMILIES, "roberta"])
-def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alone(family, own_pad) -> None:
+def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alone(family, own_pad):
     judge = AutoModelForSequenceClassification.from_config(config_of(family, own_pad)).double().eval()
     ids, visible, prompt_length = padded()
     scores = make_scorer(judge)(ids, visible, prompt_length)
@@ -92,7 +177,7 @@ def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alo
 
 @pytest.mark.parametrize("pad", [PAD, STOP], ids=["pad-is-not-eos", "pad-is-eos"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_model_of_a_run_reads_a_padded_row_as_the_library_reads_the_text_alone(family, pad) -> None:
+def test_every_model_of_a_run_reads_a_padded_row_as_the_library_reads_the_text_alone(family, pad):
     config = config_of(family, pad)
     policy = AutoModelForCausalLM.from_config(config).double().eval()
     critic, judge = ValueModel(AutoModel.from_config(config)), RewardModel(AutoModel.from_config(config))
@@ -112,9 +197,9 @@ def test_every_model_of_a_run_reads_a_padded_row_as_the_library_reads_the_text_a
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_row_writes_beside_longer_ones_what_the_library_writes_alone(family) -> None:
+def test_a_row_writes_beside_longer_ones_what_the_library_writes_alone(family):
     policy = AutoModelForCausalLM.from_config(config_of(family, STOP)).double().eval()
-    _, _, (responses, _, mask) = sample(policy, PROMPTS, pad=STOP, top_k=1)
+    responses, _, mask = sample(policy, pad=STOP, top_k=1)
     for row, prompt in enumerate(PROMPTS):
         theirs = policy.generate(
             input_ids=torch.tensor([prompt]), max_new_tokens=9, do_sample=False, pad_token_id=STOP

@@ -1,94 +1,72 @@
 """What scaling_test.py starts in several processes: accelerate launch -m testcases.course.scaling_run JOB FOLDER.
 
-`updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the capstone's
-preset `hub`; `death` trains until the second process is killed, with a checkpoint after each update; `fsdp` and `zero`
-write what processes give that hold parts of the models or of the optimizer.
+`updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the command for
+models of one's own; `death` trains until the second process is killed, with a checkpoint after each update; `fsdp` and
+`zero` write what processes give that hold parts of the models or of the optimizer.
 """
 
 import os
 import signal
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from ppo_by_hand.core.texts import make_scorer
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
-from solutions.lesson08_rollout import Experience, Generation, evaluate_responses, generate
-from solutions.lesson09_ppo_trainer import PPOConfig
+from solutions.lesson07_actor_critic import make_reference
+from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson11_scaling import DistributedPPOTrainer, enable_gradient_checkpointing, keep_reference_adapter
-from tiny_models.builders import build_gpt2
+from testcases.course.trainers import PROMPTS, Numbers, TokenSum, actor_and_critic, small_policy, small_trainer
 
-PROMPTS = [[2, 3], [4], [5, 6, 7], [8], [9, 3, 2, 4], [10, 11], [12]]
 CASES: dict[str, dict[str, Any]] = {
-    "whole minibatches": {},
     "microbatches of 2": {"micro_batch_size": 2},
-    "more processes than rows": {"num_minibatches": 7, "num_epochs": 1},
-    "whitened rewards, stopped early": {"micro_batch_size": 1, "max_update_kl": 1e-4, "whiten_rewards": True},
+    "more processes than rows": {"num_minibatches": 5, "num_epochs": 1},
+    "whitened, adaptive, stopped early": {
+        **{"micro_batch_size": 1, "whiten_rewards": True, "max_update_kl": 1e-4},
+        **{"kl_target": 1.0, "kl_horizon": 10},
+    },
     "skipped steps": {"ratio_threshold": 1.0 + 1e-5},
-    "adaptive coefficient": {"kl_target": 1.0, "kl_horizon": 10},
-    "lora": {"lora": True, "micro_batch_size": 2},
-    "gradient checkpointing": {"checkpointing": True},
+    "lora with gradient checkpointing": {"lora": True, "checkpointing": True, "micro_batch_size": 2},
 }
 
 
-class TokenSum(nn.Module):
-    """A reward model without weights."""
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return (input_ids * attention_mask).sum(dim=1).float() / 20
-
-
-def make_trainer(reward: Any = None, lora: bool = False, checkpointing: bool = False, **settings: Any) -> Any:
-    """A trainer over one-layer models, the same in each process."""
-    torch.manual_seed(0)
-    policy: Any = _model(0)
-    reference: Any = make_reference(_model(3))
+def make_trainer(
+    reward: Any = None, lora: bool = False, checkpointing: bool = False, kind: Any = DistributedPPOTrainer, **more: Any
+) -> Any:
+    """A trainer that is the same in each process; its reference is another model, and its learning rate only falls."""
+    policy: Any = small_policy()
     if lora:
         from peft import LoraConfig, get_peft_model
 
         config = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+        torch.manual_seed(0)
         with warnings.catch_warnings():  # peft asks for an attribute that transformers has renamed
             warnings.simplefilter("ignore", FutureWarning)
-            policy, reference = keep_reference_adapter(get_peft_model(policy, config)), None
-    model = PolicyAndValue(policy, ValueModel(_model(1).transformer))
+            model = actor_and_critic(small_policy())
+            model.policy = keep_reference_adapter(get_peft_model(policy, config))
+    else:
+        model = actor_and_critic(policy)
     if checkpointing:
         enable_gradient_checkpointing(model)
-    defaults = {"max_new_tokens": 7, "batch_size": 7, "num_minibatches": 2, "num_epochs": 2, "learning_rate": 1e-2}
-    config = PPOConfig(stop_token_ids=(1, 2, 3), pad_token_id=0, **{**defaults, **settings})
-    made = model, reward or TokenSum(), reference, config, Numbers()
-    return DistributedPPOTrainer(*made, schedule=lambda done: 1.0 - done / config.num_updates)
+    dtype = more.pop("dtype", torch.float64)
+    settings = {"num_updates": 2, "learning_rate": 1e-2, **more}
+    parts = {
+        "model": model.to(dtype),
+        "reward_model": reward or TokenSum(),
+        "ref_model": None if lora else make_reference(small_policy(3).to(dtype)),
+        "tokenizer": Numbers(),
+        "schedule": lambda done: 1.0 - done / settings["num_updates"],
+    }
+    return small_trainer(kind, parts, **settings)
 
 
-class Numbers:
-    """A tokenizer whose words are the ids themselves."""
-
-    def decode(self, ids: list[int], skip_special_tokens: bool) -> str:
-        return " ".join(map(str, ids))
-
-
-def _model(seed: int) -> Any:
-    return build_gpt2(20, n_layer=1, n_embd=16, n_head=2, seed=seed, eos_token_id=1, pad_token_id=0)
-
-
-def whole_experience(trainer: Any, prompts: list[Any] = PROMPTS) -> Experience:
-    """Of the responses below, whitened by nobody."""
-    config = replace(trainer.config, whiten_rewards=False)
-    written = whole_generation(trainer, prompts)
-    with trainer.whole_model() as model:
-        arguments = (model, trainer.ref_model, trainer.score, *trainer._encode(prompts), written)
-        return evaluate_responses(*arguments, config, trainer.kl_controller.value)
-
-
-def whole_generation(trainer: Any, prompts: list[Any] = PROMPTS) -> Generation:
+def whole_generation(trainer: Any, prompts: list[Any]) -> Generation:
     """Ragged rows, the same for any number of processes: every process samples all of them from one seed."""
     draw = torch.Generator().manual_seed(5)
     with trainer.whole_model() as model:
-        return generate(model.policy, *trainer._encode(prompts), 7, trainer.config.stop_token_ids, 0, generator=draw)
+        return generate(model.policy, *trainer._encode(prompts), 6, trainer.config.stop_token_ids, 0, generator=draw)
 
 
 def updates(trainer: Any, count: int = 2) -> dict[str, Any]:
@@ -108,7 +86,7 @@ def runs(folder: Path) -> dict[str, Any]:
 
     def score(prompts: list[str], responses: list[str]) -> list[float]:
         seen.append(responses)
-        return [sum(map(int, f"{prompt} {one}".split())) / 20 for prompt, one in zip(prompts, responses, strict=True)]
+        return [sum(map(int, f"{prompt} {one}".split())) / 10 for prompt, one in zip(prompts, responses, strict=True)]
 
     whole.score = make_scorer(score, Numbers())
     history = whole.train(PROMPTS)
@@ -139,6 +117,8 @@ ZERO = {
     "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2",
     "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "1",
 }
+SETTINGS = {"fsdp": {"micro_batch_size": 2}, "zero": {"dtype": torch.float32}}
+"""Of the runs with each engine: DeepSpeed takes no microbatches, and trains in float32."""
 
 
 def pretend(kind: str) -> None:
@@ -154,19 +134,19 @@ def pretend(kind: str) -> None:
         PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
 
 
-def three_updates(folder: Path) -> dict[str, Any]:
+def three_updates(kind: str, folder: Path) -> dict[str, Any]:
     """All of a seeded run, and its third update again from the checkpoint that was written after the second."""
-    trainer = make_trainer(num_updates=3)
+    trainer = make_trainer(num_updates=3, **SETTINGS[kind])
     before = updates(trainer)
     trainer.save_checkpoint(folder)
     after = updates(trainer, 1)
-    kind = f"{type(trainer.model).__name__}, {type(trainer.optimizer).__name__}"
-    return {"before": before, "after": after, "again": third_update(folder), "kind": kind}
+    engine = f"{type(trainer.model).__name__}, {type(trainer.optimizer).__name__}"
+    return {"before": before, "after": after, "again": third_update(kind, folder), "engine": engine}
 
 
-def third_update(folder: Path) -> dict[str, Any] | str:
+def third_update(kind: str, folder: Path) -> dict[str, Any] | str:
     """Of a run whose second update left a checkpoint in the folder; or why it was refused, if nothing has changed."""
-    trainer = make_trainer(num_updates=3)
+    trainer = make_trainer(num_updates=3, **SETTINGS[kind])
     with trainer.whole_model() as model:
         weights = [weight.detach().clone() for weight in model.parameters()]
     try:
@@ -181,16 +161,16 @@ def third_update(folder: Path) -> dict[str, Any] | str:
 def split(kind: str, folder: Path) -> None:
     """What processes do that hold parts: the updates, checkpoints of their own and of others, and the command."""
     pretend(kind)
-    trainer = make_trainer(micro_batch_size=2) if kind == "fsdp" else make_trainer()
-    count = trainer.processes.count
-    answer = {"first": updates(trainer), "run": three_updates(folder / f"in-{count}")}
+    processes = make_trainer(**SETTINGS[kind]).processes
+    own = folder / f"in-{processes.count}"
+    answer: dict[str, Any] = three_updates(kind, own)
     answer["from others"] = {
-        other.name: third_update(other) for other in sorted(folder.glob("in-*")) if other.name != f"in-{count}"
+        other.name: third_update(kind, other) for other in sorted(folder.glob("in-*")) if other != own
     }
-    every = trainer.processes.collect([answer])
-    if trainer.processes.is_first:
-        torch.save(every, folder / f"{kind}-{count}.pt")
-    hub(folder, f"out-{count}", " micro_batch_size=null")
+    every = processes.collect([answer])
+    if processes.is_first:
+        torch.save(every, folder / f"{kind}-{processes.count}.pt")
+    hub(folder, f"out-{processes.count}", " micro_batch_size=null")
 
 
 def failure() -> str:
@@ -228,6 +208,7 @@ def hub(folder: Path, out: str = "out", more: str = "") -> None:
     from solutions.demo.hub import main as command
     from tiny_models import checkpoints
 
+    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
     options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / out)}
     options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6" + more}
@@ -243,14 +224,14 @@ def main(job: str, folder: Path) -> None:
     torch.set_num_threads(1)
     if job == "death":
         return death(folder)
-    if job in ("fsdp", "zero"):
+    if job in SETTINGS:
         return split(job, folder)
     answers: dict[str, Any] = {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
     answers |= {"runs": runs(folder), "failure": failure()}
-    trainer = make_trainer()
-    every = trainer.processes.collect([answers])
-    if trainer.processes.is_first:
-        torch.save(every, folder / f"updates-{trainer.processes.count}.pt")
+    processes = make_trainer().processes
+    every = processes.collect([answers])
+    if processes.is_first:
+        torch.save(every, folder / f"updates-{processes.count}.pt")
     hub(folder)
 
 

@@ -1,24 +1,20 @@
-"""Lesson 13 against what TRL 1.12.0's GRPO, RLOO and DPO trainers gave on the same batch.
+"""Lesson 13 and the methods of the contest against what TRL 1.12.0's GRPO, RLOO and DPO trainers gave on one batch.
 
 The record is final; the program that made it is `testcases/benchmarks/record_trl_losses.py` at 56a893f8."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from solutions.contest import loop
+from solutions.contest.world import PRESET
 from solutions.lesson01_masked_sequences import response_log_probs
-from solutions.lesson03_policy_gradient import leave_one_out_baseline
-from solutions.lesson13_after_ppo import (
-    clipped_token_losses,
-    dpo_loss,
-    group_advantages,
-    kl_token_losses,
-    reduce_losses,
-    sequence_ratio,
-)
+from solutions.lesson05_ppo_loss import compute_ppo_loss
+from solutions.lesson13_after_ppo import clipped_token_losses, dpo_loss, group_advantages, sequence_ratio
 from testcases.harness.suite.asserts import as_tensor
 
 RECORDED = json.loads(Path(__file__).with_name("trl_losses.json").read_text("utf-8"))
@@ -27,8 +23,6 @@ GIVEN, ADVANTAGES = (
 )
 PROMPTS, RESPONSES = GIVEN["prompts"], GIVEN["responses"]
 TOKENS, MASK = torch.cat([PROMPTS, RESPONSES], dim=1), RESPONSES != 0
-SCORES = GIVEN["scores"].view(-1, 4)
-EPSILON = 1e-4  # TRL's, a number in its code
 HALVES = slice(0, 4), slice(4, None)
 
 
@@ -38,6 +32,7 @@ def log_probs(table: Tensor) -> Tensor:
 
 
 OLD, REF = log_probs(GIVEN["old_table"]), log_probs(GIVEN["ref_table"])
+ROLLOUT = loop.Rollout(TOKENS, TOKENS != 0, MASK, OLD, REF, GIVEN["scores"].flatten())
 
 
 def agree(ours: Tensor, theirs: list | float | Tensor) -> None:
@@ -45,30 +40,18 @@ def agree(ours: Tensor, theirs: list | float | Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
 
 
-def clipped(now: Tensor, advantages: Tensor, high: float) -> Tensor:
-    return clipped_token_losses(now, OLD, advantages, MASK, 0.2, high)
-
-
-def clipped_responses(ratio: Tensor, advantages: Tensor, high: float) -> Tensor:
+def of_whole_responses(now: Tensor, advantages: Tensor, high: float, per_token: bool) -> Tensor:
     """The loss of each response from its one ratio, as if it were a token."""
-    alone = torch.ones(len(ratio), 1, dtype=torch.bool)
-    return clipped_token_losses(ratio.log()[:, None], torch.zeros(len(ratio), 1), advantages, alone, 0.2, high)
+    ratio, alone = sequence_ratio(now, OLD, MASK, per_token), torch.ones(len(MASK), 1, dtype=torch.bool)
+    return clipped_token_losses(ratio.log()[:, None], torch.zeros(len(MASK), 1), advantages, alone, 0.2, high).mean()
 
 
-def ours(name: str, now: Tensor) -> Tensor:
-    advantages = as_tensor(RECORDED["losses"][name]["advantages"])
-    if name == "grpo":
-        return reduce_losses(clipped(now, advantages, 0.2), MASK, "responses")
-    if name == "dapo":
-        return reduce_losses(clipped(now, advantages, 0.28), MASK, "tokens")
-    if name == "dr_grpo":
-        return reduce_losses(clipped(now, advantages, 0.2), MASK, "constant", constant=9.0)
-    if name == "kl":
-        return reduce_losses(
-            clipped(now, advantages, 0.28) + 0.3 * kl_token_losses(now, OLD, REF, MASK), MASK, "tokens"
-        )
-    ratio, high = sequence_ratio(now, OLD, MASK, per_token=name == "gspo"), 0.2 if name == "gspo" else 0.3
-    return clipped_responses(ratio, advantages, high).mean()
+def ours(name: str, now: Tensor, advantages: Tensor) -> Tensor:
+    if name in ("gspo", "rloo"):
+        return of_whole_responses(now, advantages, *((0.2, True) if name == "gspo" else (0.3, False)))
+    loss = {"grpo": loop.grpo_loss, "dr_grpo": loop.dr_grpo_loss}.get(name, loop.dapo_loss)
+    per_token = PRESET.max_new_tokens / 9.0 if name == "dr_grpo" else 1.0  # the constants of the contest and of TRL
+    return per_token * loss(now, ROLLOUT, advantages, 0.3 if name == "kl" else 0.0)
 
 
 def test_the_batch_is_clipped_on_both_sides_and_ragged():
@@ -79,19 +62,30 @@ def test_the_batch_is_clipped_on_both_sides_and_ragged():
 
 
 def test_advantages_of_a_group_agree_with_trl():
-    agree(group_advantages(SCORES, EPSILON).flatten(), ADVANTAGES["grpo"])
-    agree(group_advantages(SCORES, divide_by_std=False).flatten(), ADVANTAGES["dr_grpo"])
-    agree((SCORES - leave_one_out_baseline(SCORES)).flatten(), ADVANTAGES["rloo"])
-    agree(ADVANTAGES["rloo"] * 3 / 4, ADVANTAGES["dr_grpo"])
+    agree(loop.grpo_advantages(ROLLOUT, 0.3), ADVANTAGES["grpo"])
+    agree(loop.dr_grpo_advantages(ROLLOUT, 0.3), ADVANTAGES["dr_grpo"])
+    agree(loop.rloo_advantages(ROLLOUT, 0.0), ADVANTAGES["rloo"])
+    priced = ROLLOUT.scores - 0.3 * ((OLD - REF) * MASK).sum(dim=1)  # the contest's KL, in the reward of a response
+    agree(loop.rloo_advantages(ROLLOUT, 0.3), loop.rloo_advantages(replace(ROLLOUT, scores=priced), 0.0))
+    agree(
+        group_advantages(priced.view(-1, 4), divide_by_std=False).flatten() * 4 / 3, loop.rloo_advantages(ROLLOUT, 0.3)
+    )
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo", "kl", "rloo"])
 def test_the_loss_and_its_gradient_agree_with_trl(name):
     table = GIVEN["table"].clone().requires_grad_(True)
-    loss = ours(name, log_probs(table))
+    loss = ours(name, log_probs(table), as_tensor(RECORDED["losses"][name]["advantages"]))
     loss.backward()
     agree(loss.detach(), RECORDED["losses"][name]["loss"])
     agree(table.grad, RECORDED["losses"][name]["gradient"])
+
+
+def test_the_contests_rloo_takes_the_loss_of_lesson_5():
+    """TRL's has one ratio for a response; the contest gives every method that of a token."""
+    now, advantages = log_probs(GIVEN["table"]), ADVANTAGES["rloo"]
+    wanted = compute_ppo_loss(now, OLD, advantages[:, None].expand_as(now), 0.2, MASK)
+    agree(loop.rloo_loss(now, ROLLOUT, advantages, 0.3), wanted)
 
 
 def test_dpo_agrees_with_trl():

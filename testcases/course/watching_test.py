@@ -18,7 +18,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_ref
 from solutions.lesson08_rollout.rollout import rollout_metrics
 from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
 from testcases.course import hub
-from testcases.course.memory_test import PROMPTS, rolled_out, small_policy, small_trainer
+from testcases.course.trainers import PROMPTS, rolled_out, small_policy, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm

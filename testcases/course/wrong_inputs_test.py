@@ -1,13 +1,16 @@
 """What a user gets wrong, one row each: a sentence that says what was expected, what came, and what to do."""
 
 import copy
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+import transformers
 from huggingface_hub import HfApi
+from peft import PrefixTuningConfig, get_peft_model
 from transformers import GPT2ForSequenceClassification
 
 from ppo_by_hand.__main__ import main
@@ -17,11 +20,13 @@ from ppo_by_hand.hub.models import load_policy
 from ppo_by_hand.hub.prompts import read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 from solutions.lesson02_reward_model import RewardModel
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, freeze
+from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, freeze
+from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
-from testcases.course.memory_test import PROMPTS, TokenSum, small_policy, small_trainer
+from testcases.course.architectures import policy_of
+from testcases.course.trainers import PROMPTS, small_policy, small_trainer
 from testcases.harness.suite.asserts import named
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
@@ -44,7 +49,6 @@ SETTINGS = {
     "one-stop-token": ({"stop_token_ids": 1}, "expected stop_token_ids to be tuple[int, ...], got 1"),
     "no-stop-token": ({"stop_token_ids": ()}, "got none; no response could end"),
     "no-pad-token": ({"pad_token_id": None}, "got None; a tokenizer without one can take its stop token for it"),
-    "no-clip": ({"clip_epsilon": 0.0}, "expected clip_epsilon in (0.0, infinity), got 0.0"),
     "more-minibatches-than-rows": ({"num_minibatches": 65}, "lower num_minibatches or raise batch_size"),
     "temperature-0": ({"temperature": 0.0}, "expected temperature in (0.0, infinity), got 0.0"),
     "unknown-estimator": ({"kl_estimator": "k4"}, "expected kl_estimator to be one of k1, k2, k3, got 'k4'"),
@@ -79,34 +83,81 @@ def padless(model):
     return model
 
 
+def with_policy(trainer, policy):
+    return {"model": PolicyAndValue(policy, trainer.model.value_model)}
+
+
+def with_critic(trainer, backbone):
+    return {"model": PolicyAndValue(trainer.policy, ValueModel(backbone))}
+
+
+def mamba():
+    return transformers.MambaForCausalLM(transformers.MambaConfig(vocab_size=12, hidden_size=16, num_hidden_layers=1))
+
+
+def t5():
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(vocab_size=12, d_model=16, num_layers=1, num_heads=2, d_ff=32)
+    )
+
+
+def prefix_tuned():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by an older name
+        return get_peft_model(policy_of("llama"), PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=3))
+
+
+def judge(words: int):
+    return GPT2ForSequenceClassification(copy.deepcopy(small_policy(words=words).config))
+
+
+NARROW = "expected the weights that are trained in float32, got torch.{}, in which most steps are too small"
 PARTS = {
     "policy-alone": (lambda t: {"model": t.policy}, "expected model to be actor and critic"),
     "critic-with-a-head": (
-        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy))},
+        lambda t: with_critic(t, small_policy()),
         "the backbone without a head, got a GPT2LMHeadModel",
     ),
     "policy-of-a-backbone": (
-        lambda t: {"model": PolicyAndValue(t.policy.base_model, ValueModel(t.policy.base_model))},
+        lambda t: with_policy(t, small_policy().base_model),
         "expected the policy to be a causal language model, got a GPT2Model; load one with AutoModelForCausalLM",
     ),
+    "policy-with-another-state": (
+        lambda t: with_policy(t, mamba()),
+        "expected the policy to have a key-value cache (past_key_values), got a MambaForCausalLM",
+    ),
+    "policy-with-an-encoder": (
+        lambda t: with_policy(t, t5()),
+        "got a T5ForConditionalGeneration with an encoder for the prompt; load one with AutoModelFor",
+    ),
+    "prefix-tuned-policy": (
+        lambda t: with_policy(t, prefix_tuned()),
+        "got prefix or prompt tuning, whose learned tokens",
+    ),
     "weights-that-are-nan": (lambda t: {"model": spoiled(t.model)}, "expected weights that are finite numbers"),
+    "policy-in-16-bits": (lambda t: with_policy(t, small_policy().bfloat16()), NARROW.format("bfloat16")),
+    "critic-in-16-bits": (lambda t: with_critic(t, small_policy().base_model.half()), NARROW.format("float16")),
+    "both-in-16-bits": (
+        lambda t: {"model": SharedPolicyAndValue(small_policy().bfloat16())},
+        "accelerate launch --mixed_precision bf16, which computes in 16 bits, or train LoRA adapters",
+    ),
     "critic-of-a-classifier": (
-        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(GPT2ForSequenceClassification(t.policy.config)))},
+        lambda t: with_critic(t, judge(12)),
         "a GPT2ForSequenceClassification; call ValueModel.from_classifier(model)",
     ),
     "backbone-of-both": (
-        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(t.policy.base_model))},
+        lambda t: with_critic(t, t.policy.base_model),
         "expected the critic to share no weight with the policy, got ",
     ),
     "frozen-policy": (
-        lambda t: {"model": PolicyAndValue(freeze(t.policy), t.model.value_model)},
+        lambda t: with_policy(t, freeze(t.policy)),
         "a policy that is frozen whole; call requires_grad_(True), or load its adapter with is_trainable=True",
     ),
     "reference-by-name": (lambda t: {"ref_model": "gpt2"}, "make_reference(policy), or None with LoRA, got 'gpt2'"),
     "policy-as-reference": (lambda t: {"ref_model": t.policy}, "expected ref_model to have weights of its own"),
     "reference-of-fewer-tokens": (lambda t: {"ref_model": small_policy(words=11)}, "the policy may write, got 11"),
     "critic-of-fewer-tokens": (
-        lambda t: {"model": PolicyAndValue(t.policy, ValueModel(small_policy(words=11).base_model))},
+        lambda t: with_critic(t, small_policy(words=11).base_model),
         "expected the critic to know the 12 tokens",
     ),
     "settings-as-a-dict": (lambda t: {"config": {"seed": 0}}, "a PPOConfig of ppo_by_hand, got {'seed': 0}"),
@@ -124,11 +175,16 @@ PARTS = {
         "expected a reward function of (prompts, responses), two lists of texts, got <lambda>(texts)",
     ),
     "reward-model-of-a-classifier": (
-        lambda t: {"reward_model": RewardModel(GPT2ForSequenceClassification(t.policy.config))},
+        lambda t: {"reward_model": RewardModel(judge(12))},
         "got one of a GPT2ForSequenceClassification; load the backbone with AutoModel",
     ),
+    "reward-model-of-fewer-tokens": (
+        lambda t: {"reward_model": RewardModel(small_policy(words=8).base_model)},
+        "of the policy's 12 tokens, got one of 8, which would read other words; text_reward(",
+    ),
+    "reward-model-of-more-tokens": (lambda t: {"reward_model": judge(99)}, "got one of 99, which would read other"),
     "classifier-without-a-pad-token": (
-        lambda t: {"reward_model": padless(GPT2ForSequenceClassification(copy.deepcopy(t.policy.config)))},
+        lambda t: {"reward_model": padless(judge(12))},
         "got a GPT2ForSequenceClassification with none; set reward_model.config.pad_token_id",
     ),
     "texts-without-tokenizer": (lambda t: {"reward_model": no_words}, "pass tokenizer= to PPOTrainer"),
@@ -140,9 +196,9 @@ PARTS = {
 @named("change, sentence", PARTS)
 def test_a_wrong_part_is_one_sentence(change, sentence):
     plain = small_trainer()
-    parts = {"model": plain.model, "reward_model": TokenSum(), "ref_model": plain.ref_model, "config": plain.config}
+    parts = {"model": plain.model, "ref_model": plain.ref_model, **change(plain)}
     for kind in (PPOTrainer, DistributedPPOTrainer):
-        refused(lambda kind=kind: kind(**parts | change(plain)), sentence)
+        refused(lambda kind=kind: small_trainer(kind, parts), sentence)
 
 
 class Stream:
@@ -153,7 +209,7 @@ class Stream:
 
 
 def masked(ids, mask):
-    return {"input_ids": ids, "attention_mask": mask}
+    return [{"input_ids": ids, "attention_mask": mask}] * 5
 
 
 PROMPT_LISTS = {
@@ -162,9 +218,8 @@ PROMPT_LISTS = {
     "rows-of-a-stream": (Stream(), "got a Stream in the place of the list"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
-    "mask-with-a-gap": ([masked([5, 0, 6], [1, 0, 1])] * 5, "} as prompt 0 with [1, 0, 1]"),
-    "mask-of-another-length": ([masked([5, 6], [1])] * 5, "a 0 or 1 for each of the 2 input_ids, and no 0"),
-    "mask-of-other-numbers": ([masked([5, 6], [0, 2])] * 5, "} as prompt 0 with [0, 2]"),
+    "mask-with-a-gap": (masked([5, 0, 6], [1, 0, 1]), "} as prompt 0 with [1, 0, 1]"),
+    "mask-of-another-length": (masked([5, 6], [1]), "a 0 or 1 for each of the 2 input_ids, and no 0"),
     "bytes": ([b"the cat"] * 5, "got b'the cat' as prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
     "empty-prompt": ([[5], [], [6], [7], [8]], "expected words or tokens in each prompt, got [] as prompt 1"),
@@ -183,22 +238,48 @@ def test_wrong_prompts_are_one_sentence(prompts, sentence):
     refused(lambda: small_trainer().train(prompts), sentence)
 
 
+def all_of(kind: torch.dtype, value: float = 1.0, rows: int = 5) -> torch.Tensor:
+    return torch.full((rows, 3), value).to(kind)
+
+
+SAMPLES = {
+    "gap": ({"mask": torch.tensor([[True, False, True]] * 5)}, "a real token after a masked one"),
+    "mask-of-numbers": ({"mask": all_of(torch.float32)}, "expected a bool mask"),
+    "nan": ({"log_probs": all_of(torch.float32, torch.nan)}, "expected finite log-probabilities from the sampler"),
+    "too-few-rows": ({"responses": all_of(torch.int64, rows=4)}, "each letter one size"),
+    "no-whole-numbers": ({"responses": all_of(torch.float32)}, "expected token ids (int64) as responses from the samp"),
+    "lists": ({"responses": [[5]] * 5}, "three tensors, got (list, Tensor, Tensor); make one of lists with Generation"),
+    "unknown-token": (
+        {"responses": all_of(torch.int64, 12)},
+        "expected token ids in [0, 12), those of the policy, from",
+    ),
+    "after-the-end": ({}, "expected nothing after a stop token of the run (1, 2)"),
+}
+
+
+@named("change, sentence", SAMPLES)
+def test_a_sampler_that_answers_otherwise_is_one_sentence(change, sentence):
+    good = Generation(all_of(torch.int64), -all_of(torch.float32), all_of(torch.bool))
+    trainer = small_trainer(parts={"sampler": lambda *prompts, **options: good._replace(**change)})
+    refused(lambda: trainer.generate_responses(PROMPTS), sentence)
+
+
 SAMPLER = "expected a sampler of (policy, input_ids, attention_mask, max_new_tokens, stop_token_ids, pad_token_id, temp"
 
 
 def test_what_a_run_would_call_only_later_is_refused_before_it():
     trainer = small_trainer()
     refused(lambda: trainer.train(PROMPTS, lambda: None), "expected on_update to be a function with an argument")
-    parts = (trainer.model, lambda prompts, responses, answer: answer, trainer.ref_model, trainer.config)
-    needs = PPOTrainer(*parts, hub.tokenizer())
-    refused(lambda: needs.train(PROMPTS), "expected each prompt to have the column 'answer', which the reward function")
+    needs = {"reward_model": lambda prompts, responses, answer: answer, "tokenizer": hub.tokenizer()}
+    sentence = "expected each prompt to have the column 'answer', which the reward function"
+    refused(lambda: small_trainer(parts=needs).train(PROMPTS), sentence)
     blank = small_trainer(parts={"tokenizer": hub.tokenizer()})
     refused(lambda: blank.train(["the cat", " "]), "expected words or tokens in each prompt, got ' ' as prompt 1")
     for prompt, sentence in (([5, 12], "expected token ids in [0, 12)"), ([5] * 2000, "got 2000 + 6 for '[5, 5")):
         refused(lambda prompt=prompt: trainer.train([*PROMPTS * 40, prompt]), sentence)
-    assert trainer.updates_done == needs.updates_done == blank.updates_done == 0
-    parts = (*parts[:1], no_words, *parts[2:], hub.tokenizer(), lambda *given, **more: given[0].x)
-    refused(lambda: PPOTrainer(*parts).train(PROMPTS), SAMPLER)
+    assert trainer.updates_done == blank.updates_done == 0
+    sampler = {"sampler": lambda *given, **more: given[0].x}
+    refused(lambda: small_trainer(parts=sampler).train(PROMPTS), SAMPLER)
 
 
 def test_processes_that_accelerate_does_not_join_are_refused(tmp_path, monkeypatch, capsys):
@@ -217,43 +298,47 @@ def test_processes_that_accelerate_does_not_join_are_refused(tmp_path, monkeypat
     assert not (tmp_path / "out").exists()
 
 
-SCORES = {"numbers": ([1.0], "a list"), "two-labels": (SimpleNamespace(logits=torch.zeros(1, 2)), "(1, 2)")}
+class Answering(torch.nn.Module):
+    """A reward model that gives this, whatever it reads."""
+
+    def __init__(self, answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, input_ids, attention_mask):
+        return self.answer
 
 
-@named("answer, got", SCORES)
-def test_a_reward_model_that_gives_anything_but_scores_is_one_sentence(answer, got):
-    class Other(torch.nn.Module):
-        def forward(self, input_ids, attention_mask):
-            return answer
+class FewTokens(torch.nn.Embedding):
+    """A reward model without a `config` that says how many tokens it knows."""
 
-    ids = torch.zeros(1, 2, dtype=torch.int64)
-    refused(lambda: make_scorer(Other())(ids, ids == 0, 1), f"return scores (B,), or logits (B, 1), got {got}")
+    def forward(self, input_ids, attention_mask):
+        return super().forward(input_ids).sum(dim=(1, 2))
 
 
 REWARDS = {
-    "too-few": ([1.0], "to return one number for each of 2 responses, got 1"),
-    "nothing": (None, "to return one number for each of 2 responses, got None; does it end with a return?"),
-    "no-number": (["good", "bad"], "to return finite numbers, got 'good' for response 0"),
-    "not-finite": ([0.0, float("inf")], "to return finite numbers, got inf for response 1"),
-    "one-for-all": (torch.tensor(1.0), "got a Tensor"),
-    "no-order": ({1.0, 2.0}, "got a set"),
-    "by-name": ({0: 1.0, 1: 2.0}, "got a dict"),
-    "arrays": ([torch.zeros(2)] * 2, "got tensor([0., 0.]) for response 0"),
+    "too-few": (lambda *_: [1.0], "to return one number for each of 2 responses, got 1"),
+    "nothing": (lambda *_: None, "to return one number for each of 2 responses, got None; does it end with a return?"),
+    "no-number": (lambda *_: ["good", "bad"], "to return finite numbers, got 'good' for response 0"),
+    "not-finite": (lambda *_: [0.0, float("inf")], "to return finite numbers, got inf for response 1"),
+    "one-for-all": (lambda *_: torch.tensor(1.0), "got a Tensor"),
+    "no-order": (lambda *_: {1.0, 2.0}, "got a set"),
+    "by-name": (lambda *_: {0: 1.0, 1: 2.0}, "got a dict"),
+    "arrays": (lambda *_: [torch.zeros(2)] * 2, "got tensor([0., 0.]) for response 0"),
+    "written-in-c-gets-the-texts": (max, "function max to return finite numbers"),
+    "model-of-lists": (Answering([1.0]), "return scores (B,), or logits (B, 1), got a list"),
+    "model-of-two-labels": (
+        Answering(SimpleNamespace(logits=torch.zeros(2, 2))),
+        "return scores (B,), or logits (B, 1), got (2, 2)",
+    ),
+    "model-that-lacks-a-token": (FewTokens(4, 2), "expected the reward model to know every token id"),
 }
 
 
-@named("answer, sentence", REWARDS)
-def test_a_wrong_answer_of_a_reward_function_is_one_sentence(answer, sentence):
-    def reward(prompts, responses):
-        return answer(responses) if callable(answer) else answer
-
+@named("reward, sentence", REWARDS)
+def test_a_wrong_answer_of_a_reward_is_one_sentence(reward, sentence):
     ids = torch.full((2, 3), 9)
     refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
-
-
-def test_a_reward_function_that_is_written_in_c_gets_the_texts():
-    ids = torch.full((2, 3), 9)
-    refused(lambda: make_scorer(max, hub.tokenizer())(ids, ids == 9, 1), "function max to return finite numbers")
 
 
 def test_a_model_that_the_hub_cannot_give_is_asked_for_once(monkeypatch):
@@ -279,6 +364,10 @@ FILES = {
         "a.txt, got: FileExistsError",
     ),
     "no-checkpoint": (lambda path: small_trainer().load_checkpoint(path), "got no trainer.pt in"),
+    "log-in-a-file": (
+        lambda path: small_trainer(log_dir=wrote(path, "a.txt", "a")).train(PROMPTS),
+        "expected log_dir to be a folder that can be written, got ",
+    ),
 }
 
 
