@@ -1,4 +1,4 @@
-"""The course's own tests of the toy environment's annotators, tokenizer and models."""
+"""The toy environment, on which every lesson relies: its language and truth, annotators, tokenizer and models."""
 
 import math
 import random
@@ -9,14 +9,145 @@ from transformers import AutoTokenizer
 
 from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_causal_lm
-from tiny_models.language import VOCABULARY, all_prompts, sample_prompts, sample_review
+from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
+from tiny_models.language import (
+    ADJECTIVES,
+    INTENSIFIERS,
+    NOUNS,
+    VOCABULARY,
+    Habits,
+    all_prompts,
+    sample_prompts,
+    sample_review,
+    topic_of,
+)
 from tiny_models.preferences import Preference, label_pair, make_preferences, preference_probability
 from tiny_models.tokenizer import MAX_LENGTH, build_tokenizer
+from tiny_models.verifier import verify
 
 FILM = "review the film :"
 GOOD, BETTER = "the film was good .", "the film was good and lovely ."  # gold 1.5 and 2
 WORST = "the sauce was bad and dull and the room was weak and awful ."  # gold -1
 BEST = "the film was good and lovely and the plot was superb and brilliant ."  # gold 2
+
+
+def sample_texts(seed: int, count: int = 300, habits: Habits | None = None) -> list[tuple[str, str]]:
+    rng = random.Random(seed)
+    return [(prompt, sample_review(prompt, rng, habits or Habits())) for prompt in sample_prompts(count, rng)]
+
+
+# The grammar again, in another way: one letter for each class of words, and the list of all sentences.
+LETTERS = {
+    "T": ("the",),
+    "N": NOUNS,
+    "W": ("was",),
+    "I": INTENSIFIERS,
+    "A": ADJECTIVES,
+    "&": ("and",),
+    "B": ("but",),
+    ".": (".",),
+    "x": ("review", ":", "<eos>", "good.", "The"),
+}
+CLAUSE_SHAPES = ("TNWA", "TNWIA", "TNWA&A", "TNWIA&A")
+SHAPES = [f"{one}." for one in CLAUSE_SHAPES] + [
+    f"{one}{joiner}{other}." for one in CLAUSE_SHAPES for joiner in "&B" for other in CLAUSE_SHAPES
+]
+
+
+def spell(shape: str, rng: random.Random) -> str:
+    return " ".join(rng.choice(LETTERS[letter]) for letter in shape)
+
+
+def test_the_parser_knows_every_sentence_shape_from_every_slip_of_one_word() -> None:
+    """What it does not know has no gold."""
+    rng = random.Random(0)
+    slips = {*SHAPES, ""}
+    for shape in SHAPES:
+        for place in range(len(shape) + 1):
+            slips.add(shape[:place] + shape[place + 1 :])
+            slips.update(shape[:place] + letter + shape[place:] for letter in LETTERS)
+            slips.update(shape[:place] + letter + shape[place + 1 :] for letter in LETTERS)
+    texts = {shape: spell(shape, rng) for shape in slips}
+    assert {shape for shape in slips if is_well_formed(texts[shape])} == set(SHAPES)
+    assert {gold_score(FILM, texts[shape]) for shape in slips - {*SHAPES}} == {0.0}
+
+
+def test_the_vocabulary_is_exactly_the_words_in_use() -> None:
+    known = {letter: words for letter, words in LETTERS.items() if letter != "x"}
+    texts = all_prompts() + [" ".join(" ".join(known[letter]) for letter in shape) for shape in SHAPES]
+    assert len(VOCABULARY) == len(set(VOCABULARY))
+    assert set(VOCABULARY) == {word for text in texts for word in text.split()}
+    assert len(all_prompts()) == len(set(all_prompts())) == 48
+    assert {len(prompt.split()) for prompt in all_prompts()} == set(range(4, 11))
+
+
+@named(
+    "prompt, rule",
+    {
+        "an-aspect-is-no-topic": ("review the plot :", "which names none"),
+        "glued-punctuation": ("review the film:", "as a word of its own"),
+        "two-topics": ("compare the film and the book :", "names film and book"),
+    },
+)
+def test_a_prompt_must_name_one_topic(prompt: str, rule: str) -> None:
+    for call in (topic_of, lambda text: sample_review(text, random.Random(0)), lambda text: gold_score(text, "")):
+        with pytest.raises(ValueError, match=rule):
+            call(prompt)
+
+
+class OnlyRandom(random.Random):
+    """A source of chance that has random() alone, the one method Python keeps stable between versions."""
+
+    def getrandbits(self, k: int) -> int:
+        raise AssertionError("choice, sample, shuffle and randint may change with Python: use random() alone")
+
+
+def test_demonstrations_are_well_formed_and_mediocre_and_the_same_from_one_seed() -> None:
+    before = random.getstate()
+    texts = sample_texts(1, 2000)
+    lengths = {len(review.split()) for _, review in texts}
+    assert all(is_well_formed(review) for _, review in texts) and (min(lengths), max(lengths)) == (5, 16)
+    scores = [gold_score(prompt, review) for prompt, review in texts]
+    assert 0.6 < sum(scores) / len(scores) < 1.2  # room on both sides: PPO must have something to win
+    assert min(scores) < 0.0 and max(scores) == GOLD_MAX
+    assert texts == sample_texts(1, 2000) != sample_texts(2, 2000)
+    rng = OnlyRandom(1)
+    assert [sample_review(prompt, rng) for prompt in sample_prompts(2000, rng)] == [review for _, review in texts]
+    assert make_preferences([(FILM, BEST, WORST)], rng) and random.getstate() == before
+
+
+@named(
+    "habits, gold",
+    {
+        "all-praise-on-topic-is-the-maximum": (Habits(1, 0, 1, 0, 1, 1, 0.5, 1, 0.3), 2.0),
+        "praise-contradicted-is-blame": (Habits(1, 0, 0, 0, 1, 1, 0.5, 1, 0.3), 0.0),
+        "neutral-only-counts-relevance": (Habits(1, 0, 0, 1, 1, 1, 0.5, 1, 0.3), 1.0),
+        "all-blame-off-topic-is-the-minimum": (Habits(0, 1, 1, 0, 0, 1, 0.5, 1, 0.3), -1.0),
+    },
+)
+def test_extreme_habits_decide_gold(habits: Habits, gold: float) -> None:
+    assert {gold_score(prompt, review) for prompt, review in sample_texts(0, 100, habits)} == {gold}
+
+
+@named(
+    "response, gold, verified",
+    {
+        "an-intensifier-adds-nothing": ("the film was very good .", 1.5, 1.0),
+        "a-repeated-adjective-counts-twice": ("the film was good and good .", 2.0, 1.0),
+        "neutral-is-zero": ("the film was plain .", 1.0, 1.0),
+        "praise-and-blame-cancel": ("the film was good and bad .", 1.0, 1.0),
+        "blame-is-subtracted-and-verified": ("the film was bad .", 0.5, 1.0),
+        "clauses-add-up": ("the film was good and the plot was dull and weak .", 1.0 + (1 - 2) / 2, 1.0),
+        "another-topic-is-irrelevant": ("the book was good .", 0.5, 0.0),
+        "half-of-the-clauses": ("the film was good but the sauce was good .", 0.5 + 1.0, 0.0),
+        "more-blame-than-counts": (WORST, -1.0, 0.0),
+        "spacing-does-not-matter": ("  the film  was good\n. ", 1.5, 1.0),
+        "ungrammatical": ("superb superb superb .", 0.0, 0.0),
+    },
+)
+def test_gold_and_the_verifier_by_hand(response: str, gold: float, verified: float) -> None:
+    """The verifier sees grammar and topic, and no praise."""
+    assert (gold_score(FILM, response), verify(FILM, response)) == (gold, verified)
 
 
 @named(
@@ -26,47 +157,40 @@ BEST = "the film was good and lovely and the plot was superb and brilliant ."  #
         "sigmoid-of-log-3": (BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75),
         "errors-go-both-ways": (BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25),
         "a-small-temperature-does-not-overflow": (BEST, WORST, 1e-6, 0.0, 1.0),
-        "always-an-error": (BEST, WORST, 1e-6, 1.0, 0.0),
     },
 )
-def test_preference_probability_by_hand(
-    first: str, second: str, temperature: float, flip: float, probability: float
-) -> None:
+def test_preference_probability_by_hand(first, second, temperature, flip, probability) -> None:
     got = preference_probability(FILM, first, second, temperature, flip)
     assert got == pytest.approx(probability, rel=0, abs=1e-12)
 
 
-@named("flip, chosen", {"right": (0.0, BEST), "wrong": (1.0, WORST)})
-@pytest.mark.parametrize("first, second", [(BEST, WORST), (WORST, BEST)], ids=["best-first", "best-second"])
-def test_label_pair_does_not_depend_on_the_order(first: str, second: str, flip: float, chosen: str) -> None:
-    preference = label_pair(FILM, first, second, random.Random(0), temperature=1e-6, flip=flip)
-    assert preference == Preference(FILM, chosen, WORST if chosen == BEST else BEST)
-
-
-def test_pairs_without_a_difference_are_dropped_and_the_others_keep_their_order() -> None:
-    book = "review the book :"
-    pairs = [
-        (FILM, GOOD, GOOD),
-        (FILM, BEST, WORST),
-        (FILM, GOOD, "the plot was superb ."),
-        (FILM, "", ""),
-        (book, WORST, BEST),
-    ]
-    labeled = make_preferences(pairs, random.Random(0), temperature=1e-6, flip=0.0)
-    assert labeled == [Preference(FILM, BEST, WORST), Preference(book, BEST, WORST)]
+def test_pairs_are_labeled_in_either_order_and_dropped_without_a_difference() -> None:
+    pairs = [(FILM, GOOD, GOOD), (FILM, BEST, WORST), (FILM, GOOD, "the plot was superb ."), (FILM, WORST, BEST)]
+    for flip, chosen in ((0.0, (BEST, WORST)), (1.0, (WORST, BEST))):
+        labeled = make_preferences(pairs, random.Random(0), temperature=1e-6, flip=flip)
+        assert labeled == [Preference(FILM, *chosen)] * 2
 
 
 @named(
-    "wrong, rule",
+    "call, rule",
     {
-        "temperature-zero": ({"temperature": 0.0}, "finite temperature > 0, got 0.0"),
-        "temperature-nan": ({"temperature": math.nan}, "temperature"),
-        "flip-above-one": ({"flip": 1.01}, r"flip to be a probability in \[0, 1\], got 1.01"),
+        "habit-above-one": (lambda: Habits(on_topic=1.5), r"on_topic in \[0, 1\], got 1.5"),
+        "habits-exceed-one": (lambda: Habits(neutral_adjective=0.3), r"agreeing_adjective \+ neutral"),
+        "temperature-zero": (lambda: labeled(temperature=0.0), "finite temperature > 0, got 0.0"),
+        "flip-above-one": (lambda: labeled(flip=1.01), r"flip to be a probability in \[0, 1\], got 1.01"),
+        "width-not-divisible": (lambda: model_of("gpt2", n_embd=66), "n_embd=66, n_head=4"),
+        "odd-head": (lambda: model_of("llama", n_embd=60), "rotary positions turn them in pairs"),
+        "pad-outside": (lambda: model_of("gpt2", pad_token_id=-1), "pad_token_id"),
+        "unknown-architecture": (lambda: model_of("bert"), "gpt2, llama, got 'bert'"),
     },
 )
-def test_an_impossible_annotator_is_refused(wrong: dict[str, float], rule: str) -> None:
+def test_what_cannot_be_is_refused(call, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
-        label_pair(FILM, GOOD, BETTER, random.Random(0), **wrong)
+        call()
+
+
+def labeled(**settings: float) -> Preference:
+    return label_pair(FILM, GOOD, BETTER, random.Random(0), **settings)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["pad-is-not-eos", "pad-is-eos"])
@@ -85,42 +209,28 @@ def tokenizer(pad_is_eos: bool, request: pytest.FixtureRequest, tmp_path_factory
 
 
 def test_decode_is_the_inverse_of_encode(tokenizer) -> None:
-    rng = random.Random(5)
-    pairs = [(prompt, sample_review(prompt, rng)) for prompt in sample_prompts(300, rng)]
-    texts = all_prompts() + [text for pair in pairs for text in (pair[1], " ".join(pair))]
-    for text in texts:
+    for text in all_prompts() + [" ".join(pair) for pair in sample_texts(5)]:
         token_ids = tokenizer.encode(text)
-        assert len(token_ids) == len(text.split())
+        assert len(token_ids) == len(text.split()) < MAX_LENGTH
         assert tokenizer.unk_token_id not in token_ids
         assert tokenizer.decode(token_ids) == text
         assert tokenizer.decode([*token_ids, tokenizer.eos_token_id], skip_special_tokens=True) == text
 
 
-def test_special_tokens(tokenizer, pad_is_eos: bool) -> None:
-    assert len(tokenizer) == len(VOCABULARY) + 3
-    assert (tokenizer.pad_token_id == tokenizer.eos_token_id) == pad_is_eos
-    assert tokenizer.eos_token == "<eos>"
-    assert tokenizer.pad_token == ("<eos>" if pad_is_eos else "<pad>")
+def test_special_tokens_and_padding_on_the_left(tokenizer, pad_is_eos: bool) -> None:
+    assert len(tokenizer) == len(VOCABULARY) + 3 and tokenizer.model_max_length == MAX_LENGTH
+    assert (tokenizer.eos_token, tokenizer.pad_token) == ("<eos>", "<eos>" if pad_is_eos else "<pad>")
     assert tokenizer.encode("the film was great . <eos>").count(tokenizer.unk_token_id) == 1
     assert tokenizer.encode("good . <eos>")[-1] == tokenizer.eos_token_id
-    assert tokenizer.model_max_length == MAX_LENGTH
-    assert tokenizer.clean_up_tokenization_spaces is False
-
-
-def test_prompts_are_padded_on_the_left(tokenizer) -> None:
-    batch = tokenizer(["review the film :", "tell me about the film :"], padding=True, return_tensors="pt")
+    batch = tokenizer([FILM, "tell me about the film :"], padding=True, return_tensors="pt")
     pad = tokenizer.pad_token_id
     assert set(batch) == {"input_ids", "attention_mask"}  # token_type_ids would make a Llama's forward fail
-    assert batch["input_ids"][0].tolist() == [pad, pad, *tokenizer.encode("review the film :")]
+    assert batch["input_ids"][0].tolist() == [pad, pad, *tokenizer.encode(FILM)]
     assert batch["attention_mask"].tolist() == [[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
 
 
-SETTINGS = {"eos_token_id": 1, "pad_token_id": 0}
-
-
-@pytest.fixture(params=["gpt2", "llama"])
-def architecture(request: pytest.FixtureRequest) -> str:
-    return request.param
+def model_of(architecture: str, **settings):
+    return build_causal_lm(architecture, 64, **{"eos_token_id": 1, "pad_token_id": 0, **settings})
 
 
 def logits_of(model: torch.nn.Module, **inputs: torch.Tensor) -> torch.Tensor:
@@ -128,50 +238,33 @@ def logits_of(model: torch.nn.Module, **inputs: torch.Tensor) -> torch.Tensor:
         return model(**inputs).logits
 
 
-def same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
-    pairs = zip(one.state_dict().items(), other.state_dict().items(), strict=True)
-    return all(name == same and torch.equal(weight, twin) for (name, weight), (same, twin) in pairs)
+@pytest.fixture(params=["gpt2", "llama"])
+def architecture(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
-def test_the_shape_is_the_one_asked_for(architecture: str) -> None:
+def test_a_model_has_the_shape_that_was_asked_for_and_the_weights_of_its_seed(architecture: str) -> None:
     shape = {"n_layer": 3, "n_embd": 24, "n_head": 2, "n_positions": 32}
-    model = build_causal_lm(architecture, 50, **shape, **SETTINGS)
+    before = torch.get_rng_state(), random.getstate()
+    model, again, other = (model_of(architecture, seed=seed, **shape) for seed in (7, 7, 8))
+    assert torch.equal(torch.get_rng_state(), before[0]) and random.getstate() == before[1]
     config = model.config
     got = (config.num_hidden_layers, config.hidden_size, config.num_attention_heads, config.max_position_embeddings)
-    assert got == (3, 24, 2, 32)
-    assert (config.vocab_size, config.eos_token_id, config.pad_token_id) == (50, 1, 0)
-    assert config.bos_token_id is None
-    assert logits_of(model, input_ids=torch.zeros(2, 5, dtype=torch.long)).shape == (2, 5, 50)
-    assert not model.training
-
-
-def test_the_seed_determines_every_weight(architecture: str) -> None:
-    torch.manual_seed(1)
-    once = build_causal_lm(architecture, 64, seed=7, **SETTINGS)
-    torch.manual_seed(2)
-    assert same_weights(once, build_causal_lm(architecture, 64, seed=7, **SETTINGS))
-    assert not same_weights(once, build_causal_lm(architecture, 64, seed=8, **SETTINGS))
-
-
-def test_building_leaves_the_global_random_state_alone(architecture: str) -> None:
-    torch.manual_seed(3)
-    before, python_before = torch.get_rng_state(), random.getstate()
-    build_causal_lm(architecture, 64, seed=7, **SETTINGS)
-    assert torch.equal(torch.get_rng_state(), before)
-    assert random.getstate() == python_before
+    assert got == (3, 24, 2, 32) and not model.training
+    assert (config.vocab_size, config.eos_token_id, config.pad_token_id, config.bos_token_id) == (64, 1, 0, None)
+    first, same, another = (torch.cat([one.flatten() for one in each.parameters()]) for each in (model, again, other))
+    assert torch.equal(first, same) and not torch.equal(first, another)
 
 
 def test_two_passes_agree_unless_dropout_is_asked_for(architecture: str) -> None:
     tokens = torch.arange(12).reshape(1, 12)
     for dropout, agree in ((0.0, True), (0.5, False)):
-        model = build_causal_lm(architecture, 64, dropout=dropout, **SETTINGS)
-        assert torch.equal(logits_of(model, input_ids=tokens), logits_of(model, input_ids=tokens))
-        model.train()
+        model = model_of(architecture, dropout=dropout).train()
         assert torch.equal(logits_of(model, input_ids=tokens), logits_of(model, input_ids=tokens)) == agree
 
 
 def test_only_gpt2_suffers_from_left_padding_without_position_ids(architecture: str) -> None:
-    model = build_causal_lm(architecture, 64, **SETTINGS)
+    model = model_of(architecture)
     tokens = torch.arange(3, 9).reshape(1, 6)
     padded = torch.nn.functional.pad(tokens, (4, 0), value=0)
     mask = padded != 0
@@ -181,21 +274,3 @@ def test_only_gpt2_suffers_from_left_padding_without_position_ids(architecture: 
     naive = logits_of(model, input_ids=padded, attention_mask=mask.long())[:, 4:]
     assert torch.allclose(alone, right, rtol=0, atol=1e-5)
     assert torch.allclose(alone, naive, rtol=0, atol=1e-5) == (architecture == "llama")
-
-
-@named(
-    "wrong, rule",
-    {
-        "width-not-divisible": ({"n_embd": 66}, "n_embd=66, n_head=4"),
-        "odd-head": ({"n_embd": 60}, "rotary positions turn them in pairs"),
-        "pad-outside": ({"pad_token_id": -1}, "pad_token_id"),
-    },
-)
-def test_an_impossible_model_is_refused(architecture: str, wrong: dict[str, int], rule: str) -> None:
-    with pytest.raises(ValueError, match=rule):
-        build_causal_lm(architecture, 64, **{**SETTINGS, **wrong})
-
-
-def test_an_unknown_architecture_is_refused_with_the_choices() -> None:
-    with pytest.raises(ValueError, match="gpt2, llama, got 'bert'"):
-        build_causal_lm("bert", 64, **SETTINGS)
