@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from solutions.demo import __main__ as command
 from solutions.lesson02_reward_model import RewardModel
@@ -44,27 +45,21 @@ def summary(out: Path) -> dict:
 
 
 @pytest.mark.smoke
-def test_the_whole_pipeline_writes_models_figures_and_summary(tmp_path, capsys, undisturbed):
-    assert run(tmp_path, "--seed", "3") == 0
-    result = summary(tmp_path)
-    assert result["ppo"] != summary(undisturbed)["ppo"], "another seed, another run"
-    assert (result["preset"], result["seed"], result["gold_max"]) == ("pocket", 3, 2.0)
+def test_the_whole_pipeline_writes_models_figures_and_summary(undisturbed):
+    result = summary(undisturbed)
+    assert (result["preset"], result["seed"], result["gold_max"]) == ("pocket", 0, 2.0)
     assert {name: set(result[name]) for name in NUMBERS} == NUMBERS
     for name in ("training_curves.png", "overoptimization.png"):
-        assert (tmp_path / name).stat().st_size > 10_000
-    assert {path.name for path in tmp_path.iterdir()} == {
+        assert (undisturbed / name).stat().st_size > 10_000
+    assert {path.name for path in undisturbed.iterdir()} == {
         *("run.json", "summary.json", "training_curves.png", "overoptimization.png"),
         *("sft", "reward_model", "policy", "no_kl_policy", "log", "checkpoints"),
     }
     for name in ("ppo", "no_kl"):
-        assert len((tmp_path / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
-    said = capsys.readouterr().out
-    assert "the three policies" in said and "before and after" in said
+        assert len((undisturbed / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
 
 
 def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocket_run):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     undisturbed, trained = pocket_run
     loaded = AutoModelForCausalLM.from_pretrained(undisturbed / "policy")
     for name, parameter in trained.ppo.result.policy.named_parameters():
@@ -79,13 +74,15 @@ def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocke
     {
         "unknown-preset": (["--preset", "huge"], "one of tiny, small, gpt2, pocket, or hub with make, got 'huge'"),
         "unwritable-out": (["--out", "/dev/null/out"], "OUT to be a folder that can be written"),
+        "another-seed": (["--resume", "--seed", "1"], "got SEED 1 where it has 0"),
+        "another-preset": (["--resume", "--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'"),
     },
 )
-def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, tmp_path, capsys):
-    assert run(tmp_path, *arguments) == 1
+def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, tmp_path, undisturbed, capsys):
+    assert run(undisturbed if "--resume" in arguments else tmp_path, *arguments) == 1
     said = capsys.readouterr().err
     assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
-    assert not (tmp_path / "summary.json").exists()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture
@@ -114,26 +111,14 @@ def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys)
     assert run(tmp_path) == 1
     assert "the same command with RESUME=1 (--resume) continues from it" in capsys.readouterr().err
     assert run(tmp_path, "--resume") == 0
-    assert "continuing from" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "continuing from" in said and "the three policies" in said and "before and after" in said
     assert summary(tmp_path) == summary(undisturbed)
     for name in ("policy/model.safetensors", "no_kl_policy/model.safetensors", "log/ppo/trace.json"):
         assert (tmp_path / name).read_bytes() == (undisturbed / name).read_bytes()
     for name in ("ppo", "no_kl"):
         file = f"log/{name}/metrics.jsonl"
         assert (tmp_path / file).read_text() == (undisturbed / file).read_text()
-
-
-@named(
-    "arguments, sentence",
-    {
-        "another-seed": (["--seed", "1"], "got SEED 1 where it has 0"),
-        "another-preset": (["--preset", "tiny"], "got PRESET 'tiny' where it has 'pocket'"),
-    },
-)
-def test_another_run_cannot_go_on_in_this_folder(arguments, sentence, undisturbed, capsys):
-    assert run(undisturbed, "--resume", *arguments) == 1
-    said = capsys.readouterr().err
-    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
 
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():

@@ -62,12 +62,13 @@ def classifier(folder: Path, words: PreTrainedTokenizerFast, family: str = "gpt2
         return save(folder, AutoModelForSequenceClassification.from_config(config), words)
 
 
-CALLS: list[tuple[list[str], list[str]]] = []
+CALLS: list[tuple[list[str], object]] = []
 
 
-def likes_a(prompts: list[str], responses: list[str]) -> list[float]:
-    CALLS.append((prompts, responses))
-    return [float(response.count("a")) for response in responses]
+def likes_a(prompts: list[str], responses: list[str], answer: object = None) -> list[float]:
+    """Ten points for each a; `answer` is a column that the prompts may have."""
+    CALLS.append((prompts, answer))
+    return [10.0 * response.count("a") for response in responses]
 
 
 def raises(prompts, responses):

@@ -2,6 +2,7 @@
 precision, a run that goes on, and every bad input."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -44,19 +45,29 @@ def logged(tmp_path) -> list[dict]:
     return [json.loads(line) for line in (tmp_path / "out" / "log" / "metrics.jsonl").read_text().splitlines()]
 
 
+ROWS = (
+    *('{"prompt": "the cat", "answer": "a", "weight": 2}', '{"prompt": "a dog", "answer": "b", "weight": 3}'),
+    *('{"prompt": "a dog", "answer": "c", "weight": 4}', '{"prompt": "<|user|>a dog"}'),
+    '{"input_ids": [0, 7, 8], "attention_mask": [0, 1, 1]}',
+)
+
+
 @pytest.mark.parametrize("family, chat", [("gpt2", False), ("llama", True), ("qwen2", True)])
 def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
+    """A reward function gets the column that it names, of the prompt's own line; its scores are not clipped."""
     source = causal(tmp_path / "model", family, tokenizer(chat))
-    assert run(tmp_path, source, "likes_a", "--set", SETTINGS) == 0
+    assert run(tmp_path, source, "likes_a", "--set", f"{SETTINGS} batch_size=5", lines=ROWS, name="p.jsonl") == 0
     out = tmp_path / "out"
     before, after = (AutoModelForCausalLM.from_pretrained(one) for one in (source, out / "policy"))
     assert type(before) is type(after)
     assert any(not torch.equal(one, other) for one, other in zip(before.parameters(), after.parameters(), strict=True))
     words = AutoTokenizer.from_pretrained(out / "policy")
     assert words.get_vocab() == tokenizer().get_vocab() and words.chat_template == (TEMPLATE if chat else None)
-    assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"the cat", "where is it ?"}
+    rows = {row for prompts, answers in CALLS for row in zip(prompts, answers, strict=True)}
+    assert rows == {("the cat", "a"), ("a dog", "b"), ("a dog", "c"), ("<|user|>a dog", None), ("cd", None)}
     assert {one.name for one in out.iterdir()} == {"policy", "log", "checkpoints", "run.json"}
-    assert len(logged(tmp_path)) == 2 and [file.name for file in (out / "log").glob("events*")], "TensorBoard's file"
+    assert [line["score_clip_fraction"] for line in logged(tmp_path)] == [0.0, 0.0]
+    assert [file.name for file in (out / "log").glob("events*")], "TensorBoard's file"
 
 
 def test_every_stop_token_of_the_generation_settings_ends_a_response(gpt2):
@@ -109,40 +120,38 @@ def in_bfloat16(source: str, folder) -> str:
     return save(folder, model, AutoTokenizer.from_pretrained(source))
 
 
-@pytest.mark.parametrize("options", ["--dtype bfloat16", "--dtype auto --frozen-dtype bfloat16"])
-def test_all_weights_in_16_bits_are_refused_before_anything_is_written(options, llama, tmp_path, capsys):
-    assert run(tmp_path, in_bfloat16(llama, tmp_path / "model"), "likes_a", *options.split()) == 1
-    said = capsys.readouterr().err
-    assert "error: expected the weights that are trained in float32, got torch.bfloat16" in said
-    assert "accelerate launch --mixed_precision bf16" in said and not (tmp_path / "out").exists()
+LORA = "--lora-rank 2 --gradient-checkpointing"
 
 
-@pytest.mark.parametrize("options", ["", "--frozen-dtype bfloat16", "--lora-rank 2 --dtype auto"])
-def test_a_policy_is_saved_in_the_dtype_that_it_came_in(options, llama, tmp_path):
-    source = in_bfloat16(llama, tmp_path / "model")
+@named(
+    "family, options, dtype",
+    {
+        "all-weights": ("llama", "--frozen-dtype bfloat16", torch.bfloat16),
+        "lora": ("gpt2", f"{LORA} --frozen-dtype bfloat16", torch.float32),
+        "lora-on-16-bits": ("llama", f"{LORA} --dtype auto", torch.bfloat16),
+    },
+)
+def test_a_policy_is_saved_whole_and_in_the_dtype_that_it_came_in(family, options, dtype, tmp_path):
+    """A LoRA policy is its own reference, and only modules with an adapter have moved."""
+    source = causal(tmp_path / "model", family)
+    source = in_bfloat16(source, tmp_path / "narrow") if dtype == torch.bfloat16 else source
     assert run(tmp_path, source, "likes_a", "--set", SETTINGS, *options.split()) == 0
-    tuned = AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "policy", dtype="auto")
-    assert {weight.dtype for weight in tuned.parameters()} == {torch.bfloat16}
-    before = AutoModelForCausalLM.from_pretrained(source, dtype="auto")
-    assert any(not torch.equal(one, two) for one, two in zip(before.parameters(), tuned.parameters(), strict=True))
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_a_lora_policy_is_saved_whole_and_is_its_own_reference(family, tmp_path, request):
-    source = request.getfixturevalue(family)
-    options = "--lora-rank 2 --gradient-checkpointing --frozen-dtype bfloat16"
-    assert run(tmp_path, source, "likes_a", "--set", SETTINGS, *options.split()) == 0
-    before, tuned = (AutoModelForCausalLM.from_pretrained(one) for one in (source, tmp_path / "out" / "policy"))
+    before, tuned = (
+        AutoModelForCausalLM.from_pretrained(one, dtype="auto") for one in (source, tmp_path / "out" / "policy")
+    )
+    assert {weight.dtype for weight in tuned.parameters()} == {dtype}
     moved = {
         name
         for (name, one), two in zip(before.named_parameters(), tuned.parameters(), strict=True)
         if not torch.allclose(one, two, atol=1e-6)
     }
-    assert moved and not any("norm" in name or "wte" in name or "embed" in name for name in moved)
-    assert abs(logged(tmp_path)[0]["kl"]) < 1e-5 < abs(logged(tmp_path)[1]["kl"])
+    assert moved
+    if LORA in options:
+        assert not any("norm" in name or "wte" in name or "embed" in name for name in moved)
+        assert abs(logged(tmp_path)[0]["kl"]) < 1e-5 < abs(logged(tmp_path)[1]["kl"])
 
 
-def test_a_critic_may_start_from_the_reward_model_and_not_from_a_function(tmp_path, llama, monkeypatch, capsys):
+def test_a_critic_may_start_from_the_reward_model(tmp_path, llama, monkeypatch):
     source, starts = classifier(tmp_path / "rm", tokenizer(), "llama"), []
 
     def seen(model, *rest):
@@ -152,52 +161,6 @@ def test_a_critic_may_start_from_the_reward_model_and_not_from_a_function(tmp_pa
     monkeypatch.setattr(hub, "PPOTrainer", seen)
     assert run(tmp_path, llama, source, "--value", "reward") == 0
     assert torch.equal(starts[0], AutoModelForSequenceClassification.from_pretrained(source).score.weight)
-    assert run(tmp_path, llama, "likes_a", "--value", "reward", "--out", str(tmp_path / "other")) == 1
-    assert "expected REWARD to be a model with the policy's tokenizer for --value reward" in capsys.readouterr().err
-
-
-def with_answer(prompts, responses, answer, weight=None, style="plain"):
-    CALLS.append((prompts, answer, weight, style))
-    return [float(response.count(one)) for response, one in zip(responses, answer, strict=True)]
-
-
-def with_all(prompts, responses, **columns):
-    CALLS.append((prompts, columns))
-    return [0.0] * len(responses)
-
-
-ROWS = ('{"prompt": "the cat", "answer": "a", "weight": 2}', '{"prompt": "a dog", "answer": "b", "weight": 3}')
-MORE_ROWS = ('{"prompt": "a dog", "answer": "c", "weight": 4}', '{"prompt": "<|user|>a dog", "answer": "d"}')
-
-
-def test_a_reward_function_gets_the_columns_that_it_names_of_the_prompts_own_line(tmp_path, gpt2, monkeypatch):
-    monkeypatch.setattr(here, "with_answer", with_answer, raising=False)
-    monkeypatch.setattr(here, "with_all", with_all, raising=False)
-    assert run(tmp_path, gpt2, "with_answer", lines=ROWS + MORE_ROWS, name="p.jsonl") == 0
-    rows = {row for prompts, answer, weight, _ in CALLS for row in zip(prompts, answer, weight, strict=True)}
-    alike = {("a dog", "b", 3), ("a dog", "c", 4), ("<|user|>a dog", "d", None)}
-    assert rows == {("the cat", "a", 2)} | alike and {call[3] for call in CALLS} == {"plain"}
-    CALLS.clear()
-    assert run(tmp_path, gpt2, "with_all", "--out", str(tmp_path / "all"), lines=ROWS, name="p.jsonl") == 0
-    assert {name for _, columns in CALLS for name in columns} == {"answer", "weight"}
-
-
-def test_lines_of_token_ids_are_prompts_as_well(tmp_path, gpt2):
-    lines = ('{"input_ids": [0, 7, 8], "attention_mask": [0, 1, 1]}', '{"prompt": "a dog"}')
-    assert run(tmp_path, gpt2, lines=lines, name="p.jsonl") == 0
-    assert {prompt for prompts, _ in CALLS for prompt in prompts} == {"cd", "a dog"}
-
-
-def test_a_score_is_not_clipped_unless_asked_and_a_clip_is_said(tmp_path, gpt2, monkeypatch, capsys):
-    monkeypatch.setattr(here, "large", lambda prompts, responses: [2550.0] * len(responses), raising=False)
-    assert run(tmp_path, gpt2, "large") == 0
-    assert {line["score_clip_fraction"] for line in logged(tmp_path)} == {0.0} and logged(tmp_path)[0][
-        "return_std"
-    ] > 100
-    capsys.readouterr()
-    assert run(tmp_path, gpt2, "large", "--set", f"{SET} clip_score=5", "--out", str(tmp_path / "b" / "out")) == 0
-    assert {line["score_clip_fraction"] for line in logged(tmp_path / "b")} == {1.0}
-    assert "100% of the scores were clipped to +- clip_score" in capsys.readouterr().err
 
 
 def changed(source: str, folder: Path, change, words=None) -> str:
@@ -219,7 +182,6 @@ BAD = {
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
     "context": ({"lines": ("a", "a" * 61)}, (), "fit the policy's context of 64 tokens, got 61 + 4 for 'aaaaaa"),
     "no-json": ({"lines": ("hello",), "name": "p.jsonl"}, (), 'to be JSON like {"prompt": "a text"}, got hello'),
-    "decided-elsewhere": ({}, ("--set", "seed=3"), "expected settings of PPOConfig, got 'seed' in SET; help("),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr' in SET; help("),
     "no-module-for-lora": (
         {},
@@ -227,6 +189,10 @@ BAD = {
         "expected lora_targets to name modules of GPT2",
     ),
     "nothing-to-resume": ({}, ("--resume",), "expected a checkpoint in"),
+    "critic-of-a-function": (
+        *({}, ("--value", "reward")),
+        "expected REWARD to be a model with the policy's tokenizer for --value reward",
+    ),
 }
 BAD_MODELS = {
     "reward-model-without-trained-head": (
@@ -243,6 +209,11 @@ BAD_MODELS = {
         lambda gpt2, to: {"reward": classifier(to, tokenizer(), labels=2)},
         (),
         "expected REWARD to have one label, the score; got",
+    ),
+    "weights-in-16-bits": (
+        lambda gpt2, to: {"policy": in_bfloat16(gpt2, to)},
+        ("--dtype", "auto"),
+        "expected the weights that are trained in float32, got torch.bfloat16",
     ),
     "tokenizer-larger-than-its-model": (
         lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model, tokenizer(letters=LETTERS + "!#"))},
@@ -274,8 +245,7 @@ def test_a_run_that_failed_before_its_first_checkpoint_says_what_to_do_with_its_
     assert fix in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("more", [(), ("--resume",)], ids=["plain", "resume"])
-@pytest.mark.parametrize("mine", ["notes.txt", "policy/model.safetensors", "checkpoints/a.txt"])
+@pytest.mark.parametrize("mine, more", [("notes.txt", ()), ("checkpoints/a.txt", ("--resume",))])
 def test_a_folder_with_files_of_the_user_is_refused_and_left_as_it_was(tmp_path, gpt2, mine, more, capsys):
     file = tmp_path / "out" / mine
     file.parent.mkdir(parents=True)
@@ -330,16 +300,17 @@ OTHERS = {
     "another-seed": ({}, ("--seed", "1"), "got seed 1 where it has 0"),
     "another-reward": ({"reward": "draws"}, (), "got reward 'testcases.course.hub:draws' where it has"),
     "another-setting": ({}, ("--set", f"{SET} kl_coef=0.2"), "same settings, got kl_coef 0.05"),
-    "fewer-updates": ({}, ("--set", f"{SET} num_updates=1"), "expected num_updates to be at least the 2"),
+    "a-damaged-record": ({}, (), "run.json as the run has written it, got"),
 }
 
 
 @named("given, more, sentence", OTHERS)
 def test_another_run_cannot_go_on_with_this_one(given, more, sentence, finished, tmp_path, capsys):
     policy, place = finished
-    given = {"reward": "likes_a", **given}
-    out = ("--out", str(place / "out"), "--resume")
-    assert run(tmp_path, policy, given.pop("reward"), *out, *more, **given) == 1
+    out = Path(shutil.copytree(place / "out", tmp_path / "finished"))
+    if not given and not more:
+        (out / "run.json").write_text("[1]")
+    assert run(tmp_path, policy, given.get("reward", "likes_a"), "--out", str(out), "--resume", *more) == 1
     said = capsys.readouterr().err
     assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
 
@@ -351,15 +322,6 @@ def finished(tmp_path_factory) -> tuple[str, Path]:
     policy = causal(place / "policy")
     assert run(place, policy) == 0
     return policy, place
-
-
-def test_a_damaged_record_of_the_run_is_one_sentence(tmp_path, gpt2, capsys):
-    assert run(tmp_path, gpt2) == 0
-    (tmp_path / "out" / "run.json").write_text("[1]")
-    capsys.readouterr()
-    assert run(tmp_path, gpt2, "likes_a", "--resume") == 1
-    said = capsys.readouterr().err
-    assert said.startswith("error: expected") and "run.json" in said and said.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")

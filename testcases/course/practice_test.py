@@ -199,25 +199,3 @@ def test_a_practice_with_a_model_shows_a_text_of_it(lesson: str):
     """Five words of the language in a row, at least."""
     outputs = "\n".join(said for _, said in programs(readme(lesson)) if said)
     assert re.search(r"(\b[a-z]+ ){4}[a-z.]+", outputs)
-
-
-def test_a_number_that_drifted_is_found():
-    assert differing("mean 9.99, 3 rows", "mean 10.02, 3 rows") is None
-    assert "7.31" in str(differing("lam 0: mean 7.31", "lam 0: mean 8.31"))
-    assert "expected 2 numbers, got 1" in str(differing("a 1 b 2", "a 1"))
-    fold = "<details><summary>Why 7?</summary>\n\nThe mean is 0.43.\n\n</details>"
-    assert unsaid(fold, Change("", "Why 7", "0.43", {}), "mean 0.4301") == []
-    assert unsaid(fold, Change("", "Why 7", "0.43", {}), "mean 0.4401") == ["0.43"]
-    assert unsaid(fold, Change("", "Why 7", "0.44", {}), "mean 0.4401") == ["0.44"]
-
-
-def test_a_line_that_was_not_recorded_is_found():
-    printed = "score 3.88  kl 15.4\n    good good weak\n"
-    assert unrecorded("score 3.88  kl 15.4\n    good good ...\n", printed) == []
-    assert unrecorded("score 3.88  kl 15.5\n    good weak ...\n", printed) == [
-        "score 3.88  kl 15.5",
-        "    good weak ...",
-    ]
-    assert unrecorded("| 0.2 | 1.29 |\n", "0.2 {'ratio_max': 1.288}\n") == []
-    assert unrecorded("| 0.2 | 1.31 |\n", "0.2 {'ratio_max': 1.288}\n") == ["1.31"]
-    assert labels(printed) == labels("score -1.5 kl 3\nbad\n") != labels("score 1 ratio 3\nbad\n")
