@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.table import Table
 
 from ppo_by_hand.core.files import write_json
 from solutions.demo import __main__ as capstone
@@ -94,28 +92,17 @@ def demo() -> dict[str, Any]:
     }
 
 
-def curves() -> dict[str, list[float]]:
-    """Reward and KL over the updates that the demo has made so far."""
-    logs = sorted(DEMO.rglob("metrics.jsonl"))
-    rows = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
-    return {name: [row[name] for row in rows] for name in ("score", "kl")}
-
-
-def show(report: dict[str, Any], console: Console) -> None:
-    """The table of the comparison."""
-    said = f"{report['device']}, bfloat16, {report['date']}, commit {report['commit']}, torch {report['torch']}"
-    table = Table(title=f"\n{said}", title_justify="left")
-    for column in ("size", "", "response tokens / s", "peak MiB"):
-        table.add_column(column, justify="left" if column in ("size", "") else "right")
+def show(report: dict[str, Any]) -> None:
+    """The table of the comparison, in Markdown."""
+    print(f"\n{report['device']}, bfloat16, {report['date']}, commit {report['commit']}, torch {report['torch']}\n")
+    print("| size | | response tokens / s | peak MiB |\n| --- | --- | ---: | ---: |")
     for size, result in report["sizes"].items():
-        for label in LABELS.values():
-            if label in result:
-                numbers = result[label]
-                peak = f"{numbers['memory_mib'].get('gpu', 0):,.0f}"
-                table.add_row(size, label, f"{numbers['tokens_per_second']:,.0f}", peak)
+        for label, numbers in result.items():
+            if label in LABELS.values():
+                peak = numbers["memory_mib"].get("gpu", 0)
+                print(f"| {size} | {label} | {numbers['tokens_per_second']:,.0f} | {peak:,.0f} |")
         if "failed" in result:
-            table.add_row(size, result["failed"], "-", "-")
-    console.print(table)
+            print(f"| {size} | {result['failed']} | - | - |")
 
 
 def draw(report: dict[str, Any], file: Path) -> None:
@@ -128,13 +115,15 @@ def draw(report: dict[str, Any], file: Path) -> None:
     figure, (speed, course) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     labels = [label for label in LABELS.values() if any(label in result for result in report["sizes"].values())]
     for shift, label in enumerate(labels):
-        rows = [result.get(label, {}).get("tokens_per_second", 0.0) for result in report["sizes"].values()]
-        speed.bar([place + 0.4 * shift for place in range(len(rows))], rows, width=0.4, label=label)
+        bars = [result.get(label, {}).get("tokens_per_second", 0.0) for result in report["sizes"].values()]
+        speed.bar([place + 0.4 * shift for place in range(len(bars))], bars, width=0.4, label=label)
     speed.set_xticks([place + 0.2 * (len(labels) - 1) for place in range(len(report["sizes"]))], list(report["sizes"]))
     speed.set(title=report["device"], ylabel="response tokens per second")
     speed.legend()
-    for name, values in curves().items():
-        course.plot(values, label={"score": "proxy reward", "kl": "KL (nats)"}[name])
+    logs = sorted(DEMO.rglob("metrics.jsonl"))
+    rows = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
+    for name, label in {"score": "proxy reward", "kl": "KL (nats)"}.items():
+        course.plot([row[name] for row in rows], label=label)
     course.set(title="PPO on the shape of GPT-2 124M", xlabel="update")
     course.legend()
     figure.savefig(file, dpi=110)
@@ -151,10 +140,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not torch.cuda.is_available():
         print("There is no GPU here, so the demo and the comparison at real sizes were left out.")
         return 0
-    console = Console(highlight=False)
     OUT.mkdir(parents=True, exist_ok=True)
     if trl_python() is None:
-        console.print("TRL isn't installed here, so this is ours alone; WHEELS=folder brings it along.")
+        print("TRL isn't installed here, so this is ours alone; WHEELS=folder brings it along.")
     report = started()
     signal.signal(signal.SIGALRM, _end)
     signal.setitimer(signal.ITIMER_REAL, 60 * options.minutes)
@@ -170,9 +158,9 @@ def main(arguments: list[str] | None = None) -> int:
         said = f"{options.minutes:g} minutes are over; the same command goes on from here"
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    show(report, console)
+    show(report)
     draw(report, FILE.with_suffix(".png"))
-    console.print(f"{said}. All is in {FILE}, with a picture beside it.")
+    print(f"\n{said}. All is in {FILE}, with a picture beside it.")
     return 0
 
 

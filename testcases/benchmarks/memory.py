@@ -10,10 +10,9 @@ such piece is 8 x 16 x 151,936 x 4 bytes, 74 MiB. TRL is left out where it is no
 import dataclasses
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from ppo_by_hand.core.files import write_json
 
-from .trainer import LABELS, OURS, TRL, TRL_PYTHON, start, written
+from .trainer import LABELS, OURS, OUT, TRL, TRL_PYTHON, start
 from .workload import Workload
 
 BASE = Workload(vocab_size=151_936, response=16, epochs=1, minibatches=1, rollout=8, micro=8)
@@ -35,14 +34,13 @@ def main() -> None:
     if TRL_PYTHON.exists():
         points.append((TRL, dataclasses.replace(BASE, batch=COMPARED)))
     report = [peak(name, work) for name, work in points]
-    table = Table(title=f"peak MiB, 151,936 tokens, 8 rows at once ({LOGITS_MIB:.0f} MiB of logits)")
-    for column in ("", "rows", "before", "peak", "more"):
-        table.add_column(column, justify="right" if column else "left")
+    print(f"peak MiB, 151,936 tokens, 8 rows at once ({LOGITS_MIB:.0f} MiB of logits)")
+    print(f"{'':<14}{'rows':>5}{'before':>8}{'peak':>8}{'more':>8}")
     for one in report:
-        more = one["peak"] - one["before"]
-        table.add_row(one["name"], str(one["rows"]), f"{one['before']:.0f}", f"{one['peak']:.0f}", f"{more:.0f}")
-    Console(highlight=False).print(table)
-    written(report, "memory")
+        before, most = one["before"], one["peak"]
+        print(f"{one['name']:<14}{one['rows']:>5}{before:>8.0f}{most:>8.0f}{most - before:>8.0f}")
+    OUT.mkdir(parents=True, exist_ok=True)
+    write_json(OUT / "memory.json", report)
 
 
 if __name__ == "__main__":

@@ -133,15 +133,14 @@ class Child:
             )
         return json.loads(answer)
 
-    def close(self) -> None:
-        """Tell the child to end, and wait until it has."""
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-        self._process.stdout.close()
-        self._said.close()
-
     def __enter__(self) -> Child:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.kill() if error[0] else self.close()
+        """Tell the child to end, and wait until it has; after an error end it."""
+        if error[0]:
+            self._process.kill()
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+        self._process.stdout.close()
+        self._said.close()

@@ -14,22 +14,20 @@ run_bare.py. The JSON holds:
 """
 
 import argparse
-import json
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import torch
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from tqdm import tqdm
 
+from ppo_by_hand.core.files import write_json
 from testcases.course.records import processor_name
 
 from .relay import ROOT, Child
@@ -65,17 +63,15 @@ def compare(
         For each: `rounds` (mean seconds of an update in each round: wall and cpu), `median` of each of those, and
         memory in MiB before the first update and at the peak.
     """
-    children = {name: start(name, work, trl_python) for name in contestants}
-    try:
+    with ExitStack() as stack:
+        children = {name: stack.enter_context(start(name, work, trl_python)) for name in contestants}
         rounds: dict[str, list[dict[str, float]]] = {name: [] for name in contestants}
         answers = {name: child.run(updates) for name, child in children.items()}  # to warm up
         for _ in tqdm(range(pairs), desc=work.name, unit="round", leave=False):
             for name, child in children.items():
                 answers[name] = child.run(updates)
-                rounds[name].append(_mean(answers[name]["samples"]))
-    finally:
-        for child in children.values():
-            child.close()
+                samples = answers[name]["samples"]
+                rounds[name].append({clock: mean(one[clock] for one in samples) for clock in ("wall", "cpu")})
     return {
         name: {
             "rounds": rounds[name],
@@ -98,64 +94,20 @@ def start(name: str, work: Workload, trl_python: Path | str = TRL_PYTHON) -> Chi
     return Child(name, [python, "-m", f"{__package__}.{name}", work.to_json()], work.threads)
 
 
-def _mean(samples: list[dict[str, float]]) -> dict[str, float]:
-    """Mean update of a round."""
-    return {key: sum(sample[key] for sample in samples) / len(samples) for key in ("wall", "cpu")}
-
-
-def measure(sizes: tuple[Workload, ...], pairs: int, updates: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Everything that trainer.json holds; `say` is told which size is under way."""
-    report: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": {
-            "processor": f"{processor_name()} x {os.cpu_count()}",
-            "threads": sizes[0].threads,
-            "load_before": os.getloadavg()[0],
-        },
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        **{name: {} for name in (*FIGURES, "sizes")},
-    }
-    for work in sizes:
-        say(f"{work.name}: {len(LABELS)} contestants, {pairs} rounds of {updates} updates ...")
-        result = compare(work, pairs, updates, (BARE, OURS, TRL))
-        for figure, pair in FIGURES.items():
-            report[figure][work.name] = paired_ratio(result, *pair)
-        report["sizes"][work.name] = {LABELS[name]: numbers for name, numbers in result.items()}
-    report["machine"]["load_after"] = os.getloadavg()[0]
-    return report
-
-
-def written(report: Any, name: str) -> Path:
-    """Where the report of a benchmark is now."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    file = OUT / f"{name}.json"
-    file.write_text(json.dumps(report, indent=2) + "\n")
-    return file
-
-
-def show(report: dict[str, Any], console: Console) -> None:
-    """The comparison, a table for each size; MiB is the peak of the whole process."""
+def show(report: dict[str, Any], say: Callable[[str], None]) -> None:
+    """The comparison, some lines for each size; MiB is the peak of the whole process."""
     machine = report["machine"]
-    console.print(
-        f"\none PPO update: {machine['processor']}, {machine['threads']} threads, load {machine['load_before']:.1f}"
-    )
+    say(f"one PPO update: {machine['processor']}, {machine['threads']} threads, load {machine['load_before']:.1f}")
     for size, result in report["sizes"].items():
-        table = Table(title=f"\n{size}, ms", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in ("", "whole", "CPU", "MiB", "x bare", "x bare, CPU"):
-            table.add_column(column, justify="right" if column else "left")
+        say(f"\n{size:<14}{'ms':>7}{'CPU ms':>8}{'MiB':>7}{'x bare':>8}{'x bare, CPU':>13}")
         bare = result[LABELS[BARE]]["median"]
         for label in LABELS.values():
-            numbers = result[label]["median"]
-            table.add_row(
-                label,
-                *(f"{numbers[key] * 1e3:.0f}" for key in ("wall", "cpu")),
-                f"{result[label]['memory_mib']['peak']:.0f}",
-                *(f"{numbers[clock] / bare[clock]:.2f}" for clock in ("wall", "cpu")),
-            )
-        console.print(table)
-    for size in report["sizes"]:
-        console.print(
-            f"{size}: TRL / ours {report['ratio'][size]:.2f} (CPU time {report['ratio_cpu'][size]:.2f}), "
+            wall, cpu = (result[label]["median"][clock] for clock in ("wall", "cpu"))
+            ratios = f"{wall / bare['wall']:>8.2f}{cpu / bare['cpu']:>13.2f}"
+            peak = result[label]["memory_mib"]["peak"]
+            say(f"{label:<14}{wall * 1e3:>7.0f}{cpu * 1e3:>8.0f}{peak:>7.0f}{ratios}")
+        say(
+            f"TRL / ours {report['ratio'][size]:.2f} (CPU time {report['ratio_cpu'][size]:.2f}), "
             f"ours / bare {report['over_bare'][size]:.2f} (CPU time {report['over_bare_cpu'][size]:.2f})"
         )
 
@@ -169,10 +121,27 @@ def main(arguments: list[str] | None = None) -> int:
     if not TRL_PYTHON.exists():
         print("error: expected TRL in .venv-bench, got none; run make bench, which installs it", file=sys.stderr)
         return 1
-    console = Console(highlight=False)
-    report = measure(SIZES, options.pairs, options.updates, console.print)
-    show(report, console)
-    console.print(written(report, "trainer"))
+    report: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": {
+            "processor": f"{processor_name()} x {os.cpu_count()}",
+            "threads": SIZES[0].threads,
+            "load_before": os.getloadavg()[0],
+        },
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **{name: {} for name in (*FIGURES, "sizes")},
+    }
+    for work in SIZES:
+        print(f"{work.name}: {len(LABELS)} contestants, {options.pairs} rounds of {options.updates} updates ...")
+        result = compare(work, options.pairs, options.updates, (BARE, OURS, TRL))
+        for figure, pair in FIGURES.items():
+            report[figure][work.name] = paired_ratio(result, *pair)
+        report["sizes"][work.name] = {LABELS[name]: numbers for name, numbers in result.items()}
+    report["machine"]["load_after"] = os.getloadavg()[0]
+    show(report, print)
+    OUT.mkdir(parents=True, exist_ok=True)
+    write_json(OUT / "trainer.json", report)
+    print(OUT / "trainer.json")
     return 0
 
 
