@@ -119,7 +119,15 @@ def _fail(answer: Asked, kind: str, lines: list[str], share: float = 0.0) -> Nev
     causes, read = [(HEAD, cause.why)] if cause else [], section_of(Diagnosis(), answer.call)
     tail = advice_of(causes, read, answer.call)
     said = report(f"{lesson} · {exercise} · {kind}", [line for line in lines if line], tail, [])
-    failed = CheckFailed(said, lesson, exercise, kind, cause.name if cause else None, share)
-    failed.outcome, failed.error = answer.outcome, answer.outcome.error
-    failed.causes, failed.read = tuple(why for _, why in causes), read
-    raise failed
+    raise CheckFailed(
+        said,
+        lesson,
+        exercise,
+        kind,
+        cause=cause.name if cause else None,
+        share=share,
+        outcome=answer.outcome,
+        error=answer.outcome.error,
+        causes=tuple(why for _, why in causes),
+        read=read,
+    )

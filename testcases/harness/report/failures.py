@@ -2,6 +2,7 @@
 
 import re
 import textwrap
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -36,35 +37,33 @@ class Report(NamedTuple):
         return "\n".join([*self.failure, *self.call])
 
 
+@dataclass(eq=False)
 class CheckFailed(AssertionError):
-    """A check on an answer failed; its text is the whole report.
+    """A check on an answer failed; its text is the whole report."""
 
-    Attributes:
-        report: the same, in its parts.
-        lesson, exercise: what was called.
-        kind: short name of the failure, such as "wrong value".
-        cause: name of the wrong answer that gives this answer, or None.
-        share: of the test's points that are earned all the same.
-        call, outcome: the call that it reports, where it reports one.
-        error: what ended that call, where that is what it reports.
-        causes: those that it names, a sentence each.
-        read: the section of the lesson's text that it names.
-        remedies: what to do about each of them, for a hint.
-    """
-
+    report: Report
+    lesson: str
+    exercise: str
+    kind: str
+    """Short name of the failure, such as "wrong value"."""
+    cause: str | None = None
+    """Name of the wrong answer that gives this answer."""
+    share: float = 0.0
+    """Of the test's points that are earned all the same."""
     call: Call | None = None
+    """The call that it reports, where it reports one."""
     outcome: Outcome | None = None
     error: StudentError | None = None
+    """What ended that call, where that is what it reports."""
     causes: tuple[str, ...] = ()
+    """Those that the report names, a sentence each."""
     read: str = ""
+    """The section of the lesson's text that it names."""
     remedies: tuple[str, ...] = ()
+    """What to do about each of the causes, for a hint."""
 
-    def __init__(
-        self, report: Report, lesson: str, exercise: str, kind: str, cause: str | None = None, share: float = 0.0
-    ) -> None:
-        super().__init__(str(report))
-        self.report, self.lesson, self.exercise = report, lesson, exercise
-        self.kind, self.cause, self.share = kind, cause, share
+    def __str__(self) -> str:
+        return str(self.report)
 
 
 class NotStarted(Exception):

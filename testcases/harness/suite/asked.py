@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Never
 
 import torch
@@ -59,6 +60,11 @@ class Asked:
     error: Exception | None = None
     """What the call raised."""
 
+    @cached_property
+    def right(self) -> Outcome:
+        """What the reference answers."""
+        return current().reference.run(self.call)
+
     def equals(
         self, expected: Any, part: str = "", *, dtype: torch.dtype | None = None, equal_nan: bool = False, **near: float
     ) -> None:
@@ -74,10 +80,10 @@ class Asked:
         return Rules(nan=nan_in(self.call.arguments), single=current().of_the_formula, **given)
 
     def _part(self, part: str) -> Any:
-        value, _ = fields_of(self.outcome.value)
-        _, fields = fields_of(current().reference.run(self.call).value) if part else (None, ())
         if not part:
             return self.outcome.value
+        value, _ = fields_of(self.outcome.value)
+        _, fields = fields_of(self.right.value)
         if isinstance(value, tuple) and part in fields and len(value) == len(fields):
             return value[fields.index(part)]
         if isinstance(value, dict) and part in value:
@@ -87,7 +93,7 @@ class Asked:
 
     def matches_reference(self, **near: float) -> None:
         """Value, gradients and errors of the reference on the same arguments."""
-        wanted = current().reference.run(self.call)
+        wanted = self.right
         if wanted.error and wanted.error.kind != "raised":
             raise RuntimeError(f"the reference failed: {wanted.error.kind}, {wanted.error.message}")
         if wanted.error:
@@ -127,6 +133,7 @@ class Asked:
             self.fail("uses the global random generator", lines)
 
     def is_sound(self) -> None:
+        """It did not raise, changed no input in place and left no global setting changed."""
         if self.outcome.error:
             self._fail_of_error()
         if self.outcome.changed:
@@ -141,11 +148,10 @@ class Asked:
 
     def _leaves_nothing_behind(self) -> None:
         """Fail if global settings are changed, except where the reference changes them too."""
-        wanted = current().reference.run(self.call)
-        if left := [text for text in self.outcome.left_behind if text not in wanted.left_behind]:
+        if left := [text for text in self.outcome.left_behind if text not in self.right.left_behind]:
             lines = [f"not as before the call: {', '.join(left)}"]
             self.fail("left global settings changed", lines, part=Part(Kind.EFFECT, ""))
-        if self.outcome.used_global_random and not (wanted.used_global_random or self.call.scenario):
+        if self.outcome.used_global_random and not (self.right.used_global_random or self.call.scenario):
             self.draws_nothing()
 
     def _as_expected(self, expected: Any, dtype: torch.dtype | None, path: tuple[str, ...]) -> Any:
@@ -156,7 +162,7 @@ class Asked:
             return tuple(self._as_expected(part, dtype, (*path, str(i))) for i, part in enumerate(expected))
         if expected is None or isinstance(expected, str):
             return expected
-        right = current().reference.run(self.call).value
+        right = self.right.value
         for name in path:
             right = part_of(right, name) if isinstance(right, (dict, tuple, Record)) else right
         is_number = isinstance(expected, (bool, int, float)) and not isinstance(right, Tensor)
@@ -229,7 +235,7 @@ class Asked:
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
         diagnosis = current().explainer.diagnose(asked, outcome, part=part)
-        listed, remedies = diagnosis.listed, (*remedies_of(diagnosis),)
+        listed = diagnosis.listed
         causes, read = causes_of(diagnosis, asked.exercise), section_of(diagnosis, asked, lines)
         tail = advice_of(causes, read, asked)
         if outcome.error and outcome.error.kind == "load":  # No text of an exercise is about a missing colon.
@@ -237,9 +243,19 @@ class Asked:
         if isinstance(listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = [task_of(asked.lesson, asked.exercise)], []
         said = report(head, lines, tail, called)
-        failed = CheckFailed(said, asked.lesson, asked.exercise, kind, listed.name if listed else None)
-        failed.call, failed.outcome, failed.error, failed.remedies = asked, outcome, error, remedies
-        failed.causes, failed.read = tuple(cause for _, cause in causes), read
+        failed = CheckFailed(
+            said,
+            asked.lesson,
+            asked.exercise,
+            kind,
+            cause=listed.name if listed else None,
+            call=asked,
+            outcome=outcome,
+            error=error,
+            causes=tuple(cause for _, cause in causes),
+            read=read,
+            remedies=(*remedies_of(diagnosis),),
+        )
         # Where the student's code raised, `--pdb` stops there.
         raise failed.with_traceback(outcome.exception.__traceback__ if outcome.exception and error else None)
 

@@ -257,7 +257,7 @@ def _named(asked: Asked) -> Any:
     values, names = fields_of(asked.outcome.value)
     if not isinstance(values, tuple):
         return values
-    wanted, fields = fields_of(current().reference.run(asked.call).value)
+    wanted, fields = fields_of(asked.right.value)
     fields = fields if isinstance(wanted, tuple) and len(wanted) == len(values) else names
     return _tuple_of(fields)(*values) if fields else values
 
