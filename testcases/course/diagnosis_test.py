@@ -268,7 +268,7 @@ def test_the_remedy_is_left_to_the_hint():
     failed = next(one for one in verdicts if isinstance(one, CheckFailed))
     assert "stacked + values" not in str(failed)
     assert failed.remedies == (
-        "In line 162, write `stacked + values[..., :-1]` instead of `stacked - values[..., :-1]`.",
+        "In line 164, write `stacked + values[..., :-1]` instead of `stacked - values[..., :-1]`.",
     )
 
 
