@@ -110,7 +110,7 @@ class _Plugin:
         self.subject: str = config.getoption("--subject")
         self.in_order: list[pytest.Item] = []
         self.entries: dict[pytest.Item, Entry] = {}
-        self.sources: dict[str, str] = {}
+        self.version: Any = None
         self.note: Any = None
         with suppress(OSError):
             self.note = last_words.note(_folder(self.subject)) if self.subject != "solutions" else None
@@ -192,7 +192,7 @@ class _Plugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         if terminal := self.config.pluginmanager.getplugin("terminalreporter"):
-            self.sources = progress.sources()
+            self.version = progress.versions_in(progress.sources())
             for sentence in last_words.left_behind() if self.note else ():
                 terminal.write_line(sentence)
         if self.note:
@@ -216,7 +216,7 @@ class _Plugin:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         not_earned = partial(anti_gaming.not_earned_again, self.engine)
-        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.sources)
+        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.version)
         with run.first_failures(self.config.getoption("--full")):
             result = yield
         run.write_ending()

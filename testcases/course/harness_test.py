@@ -208,11 +208,13 @@ def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, pr
 
 def keep(results: progress.Results, whole: bool = True) -> dict[str, progress.Test]:
     """Put a run's results, of the files as they are, into what is kept, which it returns."""
-    now, known = progress.sources(), {node: by_node(node.partition("/")[0])[node] for node in results}
+    version, known = (
+        progress.versions_in(progress.sources()),
+        {node: by_node(node.partition("/")[0])[node] for node in results},
+    )
     results = {
         node: {
-            case: replace(one, code=progress.version_of(now.get(known[node].path, ""), known[node]))
-            for case, one in cases.items()
+            case: replace(one, code=version(known[node].lesson, known[node].exercise)) for case, one in cases.items()
         }
         for node, cases in results.items()
     }
@@ -296,6 +298,15 @@ def test_a_result_is_of_its_exercise_as_it_was(
         assert sorted(others) == ([] if status == "waiting" else changed)
         assert not changed or status == "waiting" or "td_errors (changed since)" in progress.bar(LESSON, later)
         now[f"{LESSON}/{FILE}"] = SOLVED
+
+
+def test_a_file_of_helpers_is_everybodys_and_that_of_other_exercises_is_not():
+    lesson = "lesson08_rollout"
+    files = {f"{lesson}/{path.name}": path.read_text("utf-8") for path in (SOLUTIONS / lesson).glob("*.py")}
+    other, helpers = f"{lesson}/rollout.py", f"{lesson}/helpers.py"
+    edits = files, {**files, other: files[other] + "\nhelper = 1\n"}, {**files, helpers: "helper = 1\n"}
+    first, second, third = (progress.versions_in(now)(lesson, "generate") for now in edits)
+    assert first == second != third
 
 
 def test_what_is_earned_in_the_end_is_of_the_code_that_has_passed(state: Path):

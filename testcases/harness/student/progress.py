@@ -12,7 +12,7 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -115,19 +115,19 @@ def write(path: Path, state: Mapping[str, Any]) -> None:
 
 def so_far() -> dict[str, Test]:
     """What is kept: of each test its last result, or that its exercise has changed since."""
-    found, now = {}, sources()
+    found, version = {}, versions_in(sources())
     for node, kept in read(STATE).items():
-        with suppress(AttributeError, KeyError, TypeError):  # where somebody has edited it
+        with suppress(AttributeError, LookupError, TypeError):  # where somebody has edited it
             entry = Entry(**kept["entry"])
             cases = {case: result_of(one) for case, one in kept["cases"].items()}
-            version = version_of(now.get(entry.path, ""), entry)
-            found[node] = Test(entry, {case: _as_of(version, one) for case, one in cases.items()})
+            code = version(entry.lesson, entry.exercise)
+            found[node] = Test(entry, {case: _as_of(code, one) for case, one in cases.items()})
     return found
 
 
-def _as_of(version: str, result: Result) -> Result:
+def _as_of(code: str, result: Result) -> Result:
     has_run = result.status in (*DONE, *FAILED, "not earned")
-    return Result(CHANGED) if has_run and result.code != version else result
+    return Result(CHANGED) if has_run and result.code != code else result
 
 
 def sources() -> dict[str, str]:
@@ -139,18 +139,35 @@ def sources() -> dict[str, str]:
     return found
 
 
-@cache
-def version_of(source: str, entry: Entry) -> str:
-    """A short hash of a file without its other exercises: whatever else is in it may have a part in this one, but for
-    comments and empty lines. Of a file that is no Python nothing is left out."""
-    others = {*read_lesson(entry.lesson).exercises} - {entry.exercise}
+def versions_in(now: Mapping[str, str]) -> Callable[[str, str], str]:
+    """Of these files: lesson, exercise -> a short hash of all that may have a part in it, which is its file without the
+    other exercises, and the files of its lesson that have none."""
+
+    @cache
+    def version(lesson: str, exercise: str) -> str:
+        others = {*read_lesson(lesson).exercises} - {exercise}
+        file_of = read_lesson(lesson).file_of
+        left_out = {f"{lesson}/{file_of(name)}" for name in others} - {f"{lesson}/{file_of(exercise)}"}
+        own = sorted(path for path in now if path.startswith(f"{lesson}/") and path not in left_out)
+        return hashlib.sha256("".join(_code_beside(now[path], others) for path in own).encode()).hexdigest()[:16]
+
+    return version
+
+
+def _code_beside(source: str, exercises: Collection[str]) -> str:
+    """A file without these exercises, comments and empty lines. Of one that is no Python no exercise is left out."""
     lines = source.split("\n")
+    for name, first, last in _functions(source):
+        if name in exercises:
+            lines[first - 1 : last] = [""] * (last - first + 1)
+    return "\n".join(line.rstrip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+@cache
+def _functions(source: str) -> tuple[tuple[str, int, int], ...]:
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        for name, first, last in functions_in(ast.parse(source)):
-            if name in others:
-                lines[first - 1 : last] = [""] * (last - first + 1)
-    code = "\n".join(line.rstrip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return hashlib.sha256(code.encode()).hexdigest()[:16]
+        return (*functions_in(ast.parse(source)),)
+    return ()
 
 
 def keep(state: State) -> None:

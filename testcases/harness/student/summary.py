@@ -38,8 +38,8 @@ class Run:
     """Asked for the passed tests of an exercise that a stub would pass, too."""
     terminal: Any
     """pytest's, which has all reports."""
-    sources: Mapping[str, str]
-    """The student's files when the run began."""
+    version: Callable[[str, str], str]
+    """Of the code of an exercise when the run began."""
 
     @property
     def is_progress(self) -> bool:
@@ -53,7 +53,7 @@ class Run:
         for report in reports_of(self.terminal):
             if (entry := entry_of(report.nodeid)) and (report.when == "call" or report.failed):
                 plain = asdict(Result("passed" if report.passed else "failed"))
-                code = progress.version_of(self.sources.get(entry.path, ""), entry)
+                code = self.version(entry.lesson, entry.exercise)
                 result = progress.result_of({**plain, **told(report), "code": code})
                 found.setdefault(entry.node, {})[split_node(report.nodeid)[1]] = result
         return found
