@@ -23,14 +23,12 @@ from solutions.contest.world import BATCH, MINIBATCHES, PRESET, RESPONSES, Job, 
 from solutions.demo import stack
 from solutions.demo.stages import train_reward_stage
 from solutions.lesson02_reward_model import RewardModel
-from testcases.course import contest_record
+from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course.trainers import small_policy
 from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.oracle.mutations import stub
 from tiny_models.checkpoints import REWARD_MODEL
 from tiny_models.tokenizer import build_tokenizer
-
-NOWHERE = {"gold": 0.0, "proxy": 0.0, "kl": 0.0, "valid": 0.0}
 
 
 def test_an_interval_by_hand():
@@ -130,55 +128,38 @@ def test_bad_input_is_one_sentence(arguments, sentence, capsys):
     assert told.startswith(f"error: {sentence}"), told
 
 
-def small_world(seed: int = 0) -> World:
-    """Nothing is trained in it; 2,000 pairs are the reward model's own."""
-    whole = dict.fromkeys(World.__dataclass_fields__)
-    return World(
-        **whole | {"seed": seed, "prompts": ["review the film :"] * RESPONSES, "pairs": [("p", "a", "b")] * 2000}
-    )
+@pytest.fixture(scope="module")
+def world() -> World:
+    """Of seed 0, with the reward model that is shipped instead of a trained one."""
+    shipped = SimpleNamespace(reward_model=RewardModel.from_pretrained(REWARD_MODEL))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world_file, "train_reward_stage", lambda *_: shipped)
+        return make_world(0)
 
 
-@pytest.mark.parametrize("coefficient", [0, 4])
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_that_samples_takes_the_same_number_of_responses(name, coefficient, monkeypatch):
-    """Counted where they are asked for, and so are the pairs of DPO; each response has one token."""
-    counted, paired = [], []
+def test_every_method_that_samples_takes_the_same_number_of_responses(name, world, monkeypatch):
+    """Counted where they are asked for, in a contest of 2 updates; DPO has as many pairs as could be sampled."""
+    budget, counted = 2 * BATCH, []
+    for module in (loop, methods):
+        for constant, value in {"UPDATES": 2, "RESPONSES": budget, "PAIRS": budget // 2}.items():
+            monkeypatch.setattr(module, constant, value, raising=False)
 
-    def sample(world, policy, prompts, sampling):
-        counted.append(len(prompts))
-        ids, none = torch.ones(len(prompts), 2, dtype=torch.long), torch.zeros(len(prompts), 1)
-        return loop.Rollout(ids, ids, none == 0, none, none, torch.rand(len(prompts), generator=sampling))
+    def counting(of, place):
+        def call(*given):
+            counted.append(len(given[place]))
+            return of(*given)
 
-    class Model:
-        """Of all kinds: it trains nothing."""
+        return call
 
-        def eval(self):
-            return self
-
-        def training_step(self, prompts):
-            counted.append(len(prompts))
-            return {"response_tokens": len(prompts)}
-
-        policy, param_groups = None, ()
-
-    def encoded(tokenizer, pairs):
-        paired.append(len(pairs))
-        raise KeyboardInterrupt
-
-    given = {"sample": sample, "encode_preferences": encoded, "texts_of": lambda _, rollout: ["a"] * len(rollout.ids)}
-    of_ppo = ("PPOTrainer", "PolicyAndValue", "critic_from_reward_model", "make_reference")
-    for fake in ("copy_of_sft", "make_optimizer", "update", "train_sft", "encode_demonstrations", *of_ppo):
-        given[fake] = lambda *_: Model()
-    for module in (methods, loop):
-        for fake, function in given.items():
-            monkeypatch.setattr(module, fake, function, raising=False)
-    monkeypatch.setattr(World, "config", lambda self, **settings: SimpleNamespace(**settings))
-    job = Job(name, 0, 1e-3, 1, METHODS[name].coefficients[coefficient])
-    try:
-        list(METHODS[name].run(small_world(), job))
-    except KeyboardInterrupt:
-        assert paired == [2000 if name == "DPO, all pairs" else RESPONSES // 2]
-    assert sum(counted) == (0 if name in ("DPO, all pairs", "DPO, own pairs") else RESPONSES)
+    for owner, function, place in ((loop, "sample", 2), (methods, "sample", 2), (PPOTrainer, "training_step", 1)):
+        monkeypatch.setattr(owner, function, counting(getattr(owner, function), place))
+    job = Job(name, 0, 1e-3, 1, METHODS[name].coefficients[0])
+    *_, (responses, tokens, _) = METHODS[name].run(replace(world, pairs=world.pairs[:200]), job)
+    takes_none = name in ("DPO, all pairs", "DPO, own pairs")
+    assert sum(counted) == responses == (0 if takes_none else budget) and (tokens > 5 * budget) == (not takes_none)
+    assert len(methods.own_pairs(world)[0]) == methods.PAIRS
 
 
 def read_by(model, found):
@@ -243,26 +224,9 @@ def test_two_seeds_train_two_reward_models_and_a_seed_the_same_one_twice():
     assert not any(torch.equal(first[name], other[name]) for name in first if name.endswith("c_attn.weight"))
 
 
-def test_a_record_is_made_of_the_results_of_a_tuned_contest(monkeypatch, tmp_path):
-    results = Results(tmp_path / "out", stack.code_of_lessons(SOLUTIONS))
-    for job in tuning():
-        results.keep({**job._asdict(), "proxy": float(job.epochs == 2), "kl": 1.0})
-    for job in curves(chosen := choose(results.found), 2):
-        results.keep({**job._asdict(), **NOWHERE, "gold": float(job.seed)})
-    monkeypatch.setattr(record, "FILE", tmp_path / "record.json")
-    contest_record.write(tmp_path / "out")
-    found = record.recorded()
-    assert found["settings"] == {name: list(tuned) for name, tuned in chosen.items()} and found["processor"]
-    assert [running.job_of(row) for row in found["runs"]] == curves(chosen, 2)
-    assert found["command"] == "make contest SEEDS=2 TUNE=1" and found["runs"][-1]["gold"] == 1.0
-
-
 @pytest.mark.slow
-def test_a_run_gives_the_same_numbers_again_and_costs_what_the_page_says(texts, monkeypatch):
+def test_a_run_gives_the_same_numbers_again_and_costs_what_the_page_says(world, texts, monkeypatch):
     """Pairs without a difference are dropped, and sampling may round otherwise elsewhere."""
-    shipped = SimpleNamespace(reward_model=RewardModel.from_pretrained(REWARD_MODEL))
-    monkeypatch.setattr(world_file, "train_reward_stage", lambda *_: shipped)  # what it learns is not looked at
-    world = make_world(0)
     (said,) = re.search(r"about ([\d,]+) comparisons remain", texts["page"]).groups()
     assert len(world.pairs) == pytest.approx(int(said.replace(",", "")), rel=0.05)
     assert f"to each of {PRESET.preference_pairs} prompts" in texts["page"]
@@ -340,16 +304,6 @@ def test_the_lesson_says_what_the_record_says(texts):
     assert all(minus_ppo(runs, "DPO, all pairs", kl).high < 0 for kl in record.ALONG if kl >= 1.5)
     assert "At 1 nat these runs can't tell DPO from PPO, but from 1.5 nats on DPO is below PPO" in texts["page"]
     assert minus_ppo(runs, BEST_OF_N, 2.0).low > 0 and "best of n is hard to beat" in texts["lesson"]
-
-
-def test_with_too_small_a_coefficient_the_proxy_rises_and_gold_falls(texts):
-    runs = record.recorded()["runs"]
-    for name in ("PPO", "RLOO", "GRPO"):
-        smallest = [run for run in runs if (run["method"], run["coefficient"]) == (name, METHODS[name].coefficients[0])]
-        middle = record.middle(runs, name)
-        assert record.mean(smallest, "proxy") > record.mean(middle, "proxy")
-        assert record.mean(smallest, "gold") < record.mean(middle, "gold")
-    assert "PPO, RLOO and GRPO all get a higher proxy reward with the smallest coefficient" in texts["page"]
 
 
 def test_what_the_page_says_of_entropy_holds_of_the_recorded_demo(texts):

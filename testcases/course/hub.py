@@ -79,6 +79,10 @@ def exits(prompts, responses):
     sys.exit(0)
 
 
+def pressed(prompts, responses):
+    raise KeyboardInterrupt
+
+
 def draws(prompts, responses):
     return [random.random() + numpy.random.random() for _ in responses]
 

@@ -185,13 +185,21 @@ def test_the_record_shows_what_its_text_says(lesson: str):
     SHAPES[lesson](*map(rows, records.printed(lesson)))
 
 
+SHORTENED = {"lesson09": ("num_updates=30", "num_updates=2"), "lesson12": ("ppo_updates=25", "ppo_updates=2")}
+"""Runs of minutes: a test makes their first updates, and `records` all of them."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", TRAINING)
 def test_a_new_training_run_shows_what_its_text_says(lesson: str):
-    """Wherever it is run, and to whichever digits."""
-    outputs = output_of(codes(readme(lesson)))
+    """Wherever it is run, and to whichever digits; a shortened one prints the same lines with other numbers."""
+    old, new = SHORTENED.get(lesson, ("", ""))
+    programs_of_it = codes(readme(lesson))
+    assert all(old in code for code in programs_of_it)
+    outputs = output_of([code.replace(old, new) if old else code for code in programs_of_it])
     assert [*map(labels, outputs)] == [*map(labels, records.printed(lesson))], outputs
-    SHAPES[lesson](*map(rows, outputs))
+    if not old:
+        SHAPES[lesson](*map(rows, outputs))
 
 
 @pytest.mark.parametrize("lesson", OF_A_MODEL)

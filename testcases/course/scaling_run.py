@@ -208,7 +208,6 @@ def hub(folder: Path, out: str = "out", more: str = "") -> None:
     from solutions.demo.hub import main as command
     from tiny_models import checkpoints
 
-    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
     options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / out)}
     options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6" + more}

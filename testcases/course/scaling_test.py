@@ -37,6 +37,7 @@ def launch(job: str, folder: Path, count: int = 2) -> subprocess.CompletedProces
     launcher += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
     if count == 1:  # which Accelerate would start without a group of processes
         launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
+    (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
     command = [sys.executable, "-m", *launcher, "-m", "testcases.course.scaling_run", job, str(folder)]
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANGS)
