@@ -109,14 +109,14 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
 
     Args:
         directory: as given to `save_checkpoint`.
-        expected: what the loading trainer would save itself; its parts, settings and models are compared with it.
+        expected: what the loading trainer would save itself, with which all but the numbers is compared.
 
     Returns:
         The state that was saved, on the CPU.
 
     Raises:
         FileNotFoundError: there is no checkpoint in the directory.
-        ValueError: it was cut off or damaged, a part is missing, or it is of other settings or models.
+        ValueError: it was cut off or damaged, a part is missing, or its settings, models or optimizer are others.
     """
     file = Path(directory) / CHECKPOINT_FILE
     if not file.is_file():

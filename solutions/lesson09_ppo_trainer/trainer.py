@@ -335,7 +335,7 @@ class PPOTrainer:
             `history`, or a copy: the metrics of every update so far. `history` is kept when the run is interrupted.
 
         Raises:
-            ValueError: there are no prompts, or as `training_step`.
+            ValueError: there are no prompts, or one that a model can't read; or as `training_step`.
             DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
         check_functions(on_update=on_update)
@@ -387,8 +387,8 @@ class PPOTrainer:
 
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
-            ValueError: it is damaged, or lacks a part, or belongs to other settings or to models of other shapes;
-                the trainer is then as it was.
+            ValueError: it is damaged, or lacks a part, or belongs to other settings, to another optimizer or to models
+                of other shapes; the trainer is then as it was.
         """
         state = read_checkpoint(directory, self._state())
         # region solution
