@@ -177,7 +177,7 @@ def test_a_run_that_goes_on_with_fewer_prompts_is_refused(a_checkpoint):
         run.train(PROMPTS[:4])
 
 
-def test_a_run_that_was_stopped_in_the_middle_of_a_step_goes_on_in_the_same_process(tmp_path):
+def test_a_run_that_was_stopped_in_the_middle_of_a_step_goes_on_in_the_same_process(tmp_path, undisturbed):
     """As in a notebook: gradients of the half step must not reach the next one."""
     seed_everything(3)
     run = trainer()
