@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
@@ -28,11 +29,11 @@ MESSAGES = "tokenizer.apply_chat_template(messages, add_generation_prompt=True) 
 
 
 class Encoded(list[int]):
-    """The token ids of a prompt that came as a row, and with them what a reward function gets of that row.
+    """The token ids of a prompt, and what a reward function gets of it.
 
     Attributes:
-        text: as it was written; None where only its token ids are known.
-        columns: what else the row has, by name.
+        text: of a row, as it was written; None where only the token ids are known.
+        columns: what else a row has, by name.
     """
 
     def __init__(self, ids: Sequence[int], text: str | None, columns: Mapping[str, Any]) -> None:
@@ -60,22 +61,23 @@ def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
     """The token ids of one prompt; the text of a row becomes a user's message where there is a chat template."""
     if isinstance(prompt, Encoded):
         return prompt
-    row, said = prompt if isinstance(prompt, Mapping) else {}, f"got {repr(prompt)[:80]} as prompt {number}"
+    row = prompt if isinstance(prompt, Mapping) else {}
     if isinstance(prompt, Mapping) and not {"prompt", "input_ids"} & prompt.keys():
-        raise ValueError(f"{RULE}, {said}; rename the column of prompts to prompt, or of token ids to input_ids")
+        fix = "rename the column of prompts to prompt, or of token ids to input_ids"
+        raise ValueError(f"{RULE}, {_got(prompt, number)}; {fix}")
     text = row["prompt"] if "prompt" in row else prompt if isinstance(prompt, str) else None
     if isinstance(text, str):
         if not callable(tokenizer):
             raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
         ids: list[int] = list(_encoded_text(text, tokenizer, is_message=bool(row)))
     elif "prompt" in row:
-        raise ValueError(f"{RULE}, {said}; {MESSAGES}")
+        raise ValueError(f"{RULE}, {_got(prompt, number)}; {MESSAGES}")
     else:
-        ids = _token_ids(row.get("input_ids", prompt), row.get("attention_mask"), said)
+        ids = _token_ids(prompt, number)
     if not ids or (text is not None and not text.strip()):
-        raise ValueError(f"expected words or tokens in each prompt, {said}")
+        raise ValueError(f"expected words or tokens in each prompt, {_got(prompt, number)}")
     columns = {name: value for name, value in row.items() if name not in ("prompt", "input_ids", "attention_mask")}
-    return Encoded(ids, text, columns) if row else ids
+    return Encoded(ids, text if row else None, columns)
 
 
 def _encoded_text(text: str, tokenizer: Any, is_message: bool) -> Iterable[int]:
@@ -88,24 +90,36 @@ def _encoded_text(text: str, tokenizer: Any, is_message: bool) -> Iterable[int]:
     return ids
 
 
-def _token_ids(values: Any, mask: Any, said: str) -> list[int]:
+def _got(prompt: Any, number: int) -> str:
+    return f"got {repr(prompt)[:80]} as prompt {number}"
+
+
+def _token_ids(prompt: Any, number: int) -> list[int]:
     """Whole numbers in a list, an array or a tensor, without the padding, which has 0 in a row's attention mask."""
+    row = prompt if isinstance(prompt, Mapping) else {"input_ids": prompt}
+    values, mask = row["input_ids"], row.get("attention_mask")
     try:
-        ids = torch.as_tensor(values)
-        seen = torch.ones_like(ids) if mask is None else torch.as_tensor(mask)
-        if ids.dim() != 1 or (len(ids) and (ids.is_floating_point() or ids.dtype == torch.bool)):
+        found = list(_listed(values))
+        if isinstance(values, bytes) or any(isinstance(one, bool) for one in found):
             raise TypeError
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{RULE}, {said}; {MESSAGES}") from error
-    places = seen.nonzero().flatten()
-    has_gap = len(places) > 0 and bool(places[-1] - places[0] >= len(places))
-    if seen.shape != ids.shape or not ((seen == 0) | (seen == 1)).all() or has_gap:
+        ids = [operator.index(one) for one in found]
+        seen = [] if mask is None else list(_listed(mask))
+    except TypeError as error:
+        raise ValueError(f"{RULE}, {_got(prompt, number)}; {MESSAGES}") from error
+    if mask is None:
+        return ids
+    places = [place for place, is_seen in enumerate(seen) if is_seen]
+    has_gap = bool(places) and places[-1] - places[0] >= len(places)
+    if len(seen) != len(ids) or any(one not in (0, 1) for one in seen) or has_gap:
         raise ValueError(
             f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, and no 0 between ones, "
-            f"{said} with {str(mask)[:40]}"
+            f"{_got(prompt, number)} with {str(mask)[:40]}"
         )
-    found: list[int] = ids[seen.bool()].tolist()
-    return found
+    return [ids[place] for place in places]
+
+
+def _listed(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else values
 
 
 def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int) -> tuple[Tensor, Tensor]:
