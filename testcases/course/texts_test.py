@@ -98,7 +98,10 @@ SAID = {
     "tutorial/README.md": (
         "the score: {score:.2f}.",
         'at "but", for example. Its own TD error is {TD error[but]:.2f}, but its advantage is {advantages[but]:.2f}',
-        "this word even gets {rewards[weak]:.2f}",
+        "-{kl_coef} * ({log_probs[weak]:.2f} + {minus_ref[weak]:.2f}) = {rewards[weak]:.2f}",
+        "{rewards[superb]:.2f} + {rewards[weak]:.2f} + {rewards[<eos>]:.2f} = 0.48. But",
+        "{advantages[superb]:.2f} + {values[superb]:.2f} = {returns[superb]:.2f}",
+        "0.94 - {values[superb]:.2f} = {TD error[superb]:.2f}",
         "${values[.]:.2f} - {values[weak]:.2f} + {rewards[weak]:.2f} = -0.77$, but the exact ones give "
         "{TD error[weak]:.2f}",
         "-{kl_coef} * ({log_probs[superb]:.2f} + {minus_ref[superb]:.2f}) = {rewards[superb]:.2f}",
