@@ -110,7 +110,7 @@ SAID = {
     ),
     "tutorial/lesson04_gae/README.md": (
         "the reward model gave it {score:.2f}. The critic (lesson 0) had expected {values[the]:.2f}, so the review is "
-        "better than expected, by {advantages, lam = 1[the]:.2f}.",
+        "{advantages, lam = 1[the]:.2f} better than expected.",
         'finds a surprise of +{TD error[superb]:.2f} at "superb" and one of {TD error[weak]:.2f} at "weak"',
         "{rewards[superb]:.2f} + {values[but]:.2f} - {values[superb]:.2f} = {TD error[superb]:.2f}",
         '"but". The critic saw nothing wrong with it ({TD error[but]:.2f})',
