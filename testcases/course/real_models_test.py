@@ -18,7 +18,7 @@ from solutions.lesson08_rollout import generate, generation
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts, make_scorer
 from testcases.course import architectures
 from testcases.course.architectures import ARCHITECTURES, PAD, STOP, backbone_of, policy_of
-from testcases.course.trainers import TokenSum
+from testcases.course.trainers import TokenSum, rolled_out
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15]]
 FIRST = ("gpt2", "llama", "gemma2", "gemma3-with-pictures", "opt", "bloom", "cohere", "bert")
@@ -45,13 +45,27 @@ def random_states():
 )
 @pytest.mark.parametrize("shared", [False, True], ids=["two-backbones", "shared-backbone"])
 def test_what_is_sampled_is_what_is_trained(name, shared):
-    """So dropout is off, and both read the same logits; and nothing but the run's own generators is drawn from."""
+    """So dropout is off, and both read the same logits and values, which a rollout makes in another way; and nothing
+    but the run's own generators is drawn from."""
     trainer = trainer_of(name, shared)
+    if shared:
+        torch.nn.init.normal_(trainer.model.value_head.weight)
     before = random_states()
+    rollout = rolled_out(trainer, PROMPTS)
+    values = trainer.model(rollout.input_ids, rollout.attention_mask, rollout.prompt_length).values
+    torch.testing.assert_close(values[rollout.mask], rollout.values[rollout.mask], rtol=0, atol=1e-4)
+    assert rollout.values.std() > 1e-3
     (metrics,) = trainer.train(PROMPTS)
     assert metrics["first_ratio_max"] == pytest.approx(1.0, abs=1e-3)
     assert metrics["kl"] == pytest.approx(0.0, abs=1e-3)
     assert all(module.training for module in trainer.model.modules()) and random_states() == before
+
+
+def test_a_model_whose_sizes_stand_in_a_configuration_of_its_texts_refuses_what_it_cannot_read():
+    trainer = trainer_of("gemma3-with-pictures")
+    for prompts, sentence in (([[5], [32]], r"token ids in \[0, 32\)"), ([[5] * 64], "context of 64 tokens")):
+        with pytest.raises(ValueError, match=sentence):
+            trainer.training_step(prompts)
 
 
 def noisy_activation(policy):
