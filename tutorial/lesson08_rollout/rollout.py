@@ -76,8 +76,8 @@ def evaluate_responses(
 ) -> Experience:
     """Evaluate sampled responses: reference log-probs, values, scores, rewards, advantages, returns, in this order.
 
-    1. reference and critic read prompt + response, `model` with dropout off; at the end all modes, and all else of the
-       models, are as before
+    1. reference and critic read prompt + response, `model` with dropout off, also as its own reference; at the end all
+       modes, and all else of the models, are as before
     2. `score` reads the same, in one call; its scores are stored as they come
     3. a response without a stop token loses `missing_stop_penalty`; the score is clipped, the KL penalty
        (its estimator is `config.kl_estimator`) subtracted
@@ -113,9 +113,11 @@ def recompute_log_probs(
 def rollout_metrics(experience: Experience, config: PPOConfig) -> dict[str, float]:
     """Compute the metrics of a rollout, before anything is learned from it. Given.
 
-    `kl` is the k1 estimate, summed over each response. `explained_variance` is the share of the variance of what really
-    came that the critic's values predict. (The returns of GAE are no measure of a critic: with lam < 1 they are made of
-    its own next values, and on a long response any smooth curve seems to predict them.)
+    `kl` is the k1 estimate, summed over each response. `stop_rate` counts stop tokens under the mask alone, while
+    `penalize_missing_stop` also accepts one in the padding: of what `generate` writes both find the same rows, since it
+    pads only after a stop token. `explained_variance` is the share of the variance of what really came that the
+    critic's values predict. (The returns of GAE are no measure of a critic: with lam < 1 they are made of its own next
+    values, and on a long response any smooth curve seems to predict them.)
 
     With `recompute_log_probs` also `sampler_kl`, the k3 estimate per token of KL(sampler || policy),
     and `sampler_ratio_max`, the largest ratio; neither where the sampler gave no log-probs (NaN).
