@@ -150,7 +150,7 @@ class PPOTrainer:
             Generation: responses (B, T), their log-probs (B, T) and mask (B, T), drawn from `self.sampling`.
 
         Raises:
-            ValueError: there are no prompts, or prompt + response do not fit the context.
+            ValueError: there are no prompts (`self._chunks` raises it), or prompt + response do not fit the context.
         """
         raise NotImplementedError("lesson09: PPOTrainer.generate_responses")
 
@@ -184,8 +184,8 @@ class PPOTrainer:
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
 
-        The model is in train mode as it passes, since only there it uses gradient checkpointing, which saves memory.
-        Its outputs are float32 or float64.
+        The model is in train mode already (from `__init__`). Leave it there, since only in train mode it uses gradient
+        checkpointing, which saves memory. Its outputs are float32 or float64.
 
         Args:
             batch: experience whose advantages are ready to use (whitened, if configured).
@@ -254,7 +254,8 @@ class PPOTrainer:
             `history`, or a copy: the metrics of every update so far. `history` is kept when the run is interrupted.
 
         Raises:
-            ValueError: there are no prompts, or one that a model can't read; or as `training_step`.
+            ValueError: there are no prompts, or one that a model can't read (the given `prepare` raises it); or as
+                `training_step`.
             DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
         check_functions(on_update=on_update)
@@ -280,7 +281,8 @@ class PPOTrainer:
     def load_checkpoint(self, directory: str | Path) -> None:
         """Continue where `save_checkpoint` left off: the same numbers as a run that was never interrupted.
 
-        What the trainer holds of another run, its history too, is replaced.
+        What the trainer holds of another run, its history too, is replaced by what the checkpoint has of it. The rest
+        stays as it is: the config, which `read_checkpoint` compares, and `steps`, which the next update begins anew.
 
         Args:
             directory: as given to `save_checkpoint`.
@@ -298,7 +300,10 @@ class PPOTrainer:
         check_configuration(self.accelerator, is_alone=True)
 
     def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, list[list[int]]]]:
-        """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids."""
+        """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids.
+
+        Those of a row also carry its text and columns, for a reward function.
+        """
         prompt_ids = tokenize(prompts, self.tokenizer)
         size = self.config.micro_rollout_batch_size or len(prompt_ids)
         starts = range(0, len(prompt_ids), size)
