@@ -172,8 +172,8 @@ class SharedPolicyAndValue(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, prompt_length: int) -> ResponseOutputs:
         """Return logits (B, T, V) and values (B, T) from one forward pass; all else as in `PolicyAndValue`.
 
-        The logits are the policy's own: some models scale or cap what their head gives. The value head reads the last
-        of the hidden states.
+        The logits are the policy's own: some models scale or cap what their head gives. `logits_to_keep` may be a
+        number, which counts from the end, or a tensor of positions. The value head reads the last of the hidden states.
         """
         _check_inputs(input_ids, attention_mask, prompt_length)
         raise NotImplementedError("lesson07: SharedPolicyAndValue.forward")
