@@ -37,7 +37,8 @@ def nonnegative_kl(log_probs: Tensor, ref_log_probs: Tensor) -> Tensor:
     Returns:
         Same shape, in nats, >= 0, and 0 only where the models agree; nothing is masked, summed or detached. It depends
         on r alone, its slope at r = 0 is 0. Where it takes exp, the exponent is capped at 20 (`MAX_LOG_RATIO`), so
-        that it cannot overflow; near r = 0 it keeps its digits. Written without `estimate_kl`, which generalizes it.
+        that it cannot overflow; near r = 0 it keeps digits: in float32 two or more at r = 0.0001, where the plain
+        formula has none. Written without `estimate_kl`, which generalizes it.
 
     Raises:
         ValueError: shapes disagree.
@@ -118,7 +119,8 @@ def compute_rewards(
         estimator: as in `estimate_kl`.
 
     Returns:
-        (B, T), 0 where masked, a new tensor without gradient. NaN of a real token, or of a score, stays NaN.
+        (B, T), 0 where masked, a new tensor without gradient. Its dtype is that of the KL estimate: with float32
+        log-probs it is float32, even if the scores are float64. NaN of a real token, or of a score, stays NaN.
 
     Raises:
         ValueError: shapes disagree, a row of the mask has no True, a coefficient is out of range, the estimator is
@@ -144,6 +146,7 @@ def compute_rewards(
 def penalize_missing_stop(scores: Tensor, responses: Tensor, stop_token_ids: Sequence[int], penalty: float) -> Tensor:
     """Subtract `penalty` from the score of each response without a stop token; one in the padding counts as a stop.
 
+    No mask is needed: `generate` (lesson 8) pads only after a stop token, so a row with padding has stopped anyway.
     Subtracting keeps the order of two unfinished responses; replacing the score by a constant would lose it.
 
     Args:
