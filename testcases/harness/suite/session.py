@@ -21,7 +21,7 @@ from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome, StudentError
 from ..oracle.reference import Reference, examples, kept, shared_reference
 from ..report.compare import same_outcome
-from ..report.failures import CheckFailed, NotStarted, Waiting
+from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
 
 MOST_LATE = 2
 """After so many calls that did not end an exercise is asked nothing more, here and by the grader."""
@@ -123,6 +123,8 @@ class Engine:
         from .runner import cases_of  # here, since its cases run on an engine
 
         other = Engine(subject, seed=self.seed, explanation=NoExplanation, seconds=self.seconds, believes=self.believes)
+        if subject is self.subject:
+            other._endless = self._endless  # Else the solution would be lent in its place, for good.
         with other.active(), other.in_silence():
             verdicts = (case.run() for case in cases_of(lesson, exercise))
             return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
@@ -157,6 +159,8 @@ class Engine:
         if stub == call.exercise:
             raise NotStarted(call.lesson, stub)
         if (call.lesson, stub) in self._endless:
+            if names := self.right_with(call.lesson, call.exercise):
+                raise Kept(call.lesson, call.exercise, names)
             raise Waiting(call.lesson, call.exercise, f"waits for {stub}, of which {MOST_LATE} calls did not end")
         if stub:
             why = f"needs {stub}, which is still a stub. {once_written(stub)}"

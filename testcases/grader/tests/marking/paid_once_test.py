@@ -15,8 +15,9 @@ from testcases.grader.tests.running import TARGET, check, results
 from testcases.harness.catalog import ROOT, region_text
 from testcases.harness.execution import executor
 from testcases.harness.oracle.mutations import changed_source, published_answers, wrong_answers
+from testcases.harness.report.failures import Kept
 from testcases.harness.suite.asserts import named
-from testcases.harness.suite.runner import entries
+from testcases.harness.suite.runner import cases_of, entries
 from testcases.harness.suite.session import Engine
 
 MISTAKES = {
@@ -30,11 +31,14 @@ MISTAKES = {
 """Lesson, exercise and the mistake made in it: the exercises that are right but for that."""
 CALL = "deltas = td_errors(rewards, values, dones, gamma)"
 COPIED = "deltas = rewards + gamma * values[..., 1:] - values[..., :-1]"
+RIGHT_COPY = COPIED.replace("values[..., 1:]", "values[..., 1:].masked_fill(dones.bool(), 0.0)")
 OWN = {
     "the-mistake-is-copied": (CALL, COPIED),
+    "right-and-thrown-away": (CALL, f"td_errors(rewards, values, dones, gamma)\n{RIGHT_COPY}"),
     "called-and-thrown-away": (CALL, f"td_errors(rewards, values, dones, gamma)\n{COPIED}"),
     "a-mistake-of-its-own": (CALL, CALL.replace("gamma", "gamma * gamma")),
 }
+ENDLESS = "while True:\n    pass"
 LATER = "lesson02_reward_model"
 LESSON = "lesson04_gae"
 PUBLISHED = {one.exercise: one for one in reversed(published_answers(LESSON))}
@@ -73,6 +77,15 @@ def test_what_calls_a_wrong_exercise_keeps_its_points(tmp_path: Path, lesson: st
     assert kept(folder, lesson, exercise) == ()
 
 
+def test_what_calls_a_function_that_never_ends_keeps_its_points(tmp_path: Path):
+    folder = solved_folder(tmp_path)
+    rewritten(folder / TARGET, "td_errors", lambda _: ENDLESS)
+    with Engine(executor.student(folder), pays_once=True, seconds=0.2).active():
+        names = "compute_response_gae", "gae_ends", "compute_gae"
+        verdicts = [case.run() for name in names for case in cases_of(LESSON, name)]
+    assert {type(verdict) for verdict in verdicts} == {Kept, type(None)}
+
+
 @named("old, new", OWN)
 def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old: str, new: str):
     folder = student(solved_folder(tmp_path), ("lesson04_gae", "td_errors", "dones_ignored"))
@@ -94,7 +107,7 @@ def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
 @pytest.mark.slow
 def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: Path):
     found = [one for one in MISTAKES if one[0][6:8] in ("01", "04", "06")]
-    people = {"lee": [found[0], found[1], found[3]], "kim": found[2:3], "pia": []}
+    people = {"lee": [found[0], found[1], found[3]], "kim": found[2:3], "pia": [], "eli": []}
     lessons = sorted({lesson for lesson, _, _ in found})
     home = {}
     for name, mistakes in people.items():
@@ -102,6 +115,8 @@ def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: 
         if name == "pia":
             for exercise, one in PUBLISHED.items():
                 rewritten(folder / TARGET, exercise, one.change.apply)
+        if name == "eli":
+            rewritten(folder / TARGET, "td_errors", lambda _: ENDLESS)
         done = run(folder, lessons)
         if name == "pia":
             points = sum(entry.points for entry in entries(LESSON) if entry.is_basic)
