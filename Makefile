@@ -36,8 +36,6 @@ DRY ?=
 TESTS ?= testcases
 MARKS ?=
 ASSIGNED = --assignment '$(ASSIGNMENT)' --lessons '$(LESSONS)' --points '$(POINTS)'
-# Not an argument of a command, which ps would show: make hands it on in the environment.
-export SECRET ?=
 # On a machine with LC_ALL=C as well, names and texts are read and written as everywhere else.
 export PYTHONUTF8 = 1
 
@@ -124,7 +122,12 @@ reset: $(READY) ## Start a lesson afresh (it asks first, and keeps a copy) [LESS
 solution: $(READY) ## Show your code and the course's for each exercise that has passed [LESSON=4]
 	@$(BIN)/python -m testcases.harness.student.solution $(LESSON)
 
-check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SECRET= SANDBOX= LIMITS=]
+# A name that it doesn't know, such as SUBMISSION or LESSON, would let it grade something else without a word.
+CHECK_TAKES := SUBMISSIONS OUT ROSTER LESSONS POINTS ASSIGNMENT DRY JOBS SANDBOX LIMITS PYTHON VENV
+GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
+
+check: $(READY) ## Grade your lessons, or a folder [SUBMISSIONS=dir OUT=runs/check ROSTER= LESSONS="1 3" POINTS=20 ASSIGNMENT= DRY=1 JOBS= SANDBOX= LIMITS=]
+	@$(if $(filter-out $(CHECK_TAKES),$(GIVEN)),echo "error: make check doesn't know $(filter-out $(CHECK_TAKES),$(GIVEN)). It knows $(CHECK_TAKES)"; exit 1)
 	@$(BIN)/python -m testcases.grader '$(SUBMISSIONS)' --out '$(OUT)' --jobs '$(JOBS)' $(ASSIGNED) \
 	  --roster '$(ROSTER)' --sandbox '$(SANDBOX)' --limits '$(LIMITS)' --dry '$(DRY)'
 

@@ -157,13 +157,10 @@ def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("student", ["wrong-on-a-stub", "some-of-each"])
-def test_make_check_gives_the_points_that_pytest_shows(
-    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, student: str
-):
+def test_make_check_gives_the_points_that_pytest_shows(course: Path, tmp_path: Path, student: str):
     write(course, student)
     shown = re.search(r"(\d+)/\d+ points", run(course, "pytest", SUITE)[1])
     shutil.copytree(course / "tutorial" / LESSON, tmp_path / "in/ann" / LESSON)
-    monkeypatch.setenv("SECRET", "hedgehogs carry 128 bits")
     arguments = str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--sandbox", "none"
     assert run(course, "testcases.grader", *arguments, "--lessons", "1")[0] == 0
     with open(tmp_path / "out/marks.csv", encoding="utf-8-sig", newline="") as file:

@@ -46,7 +46,6 @@ def main() -> None:
     parser.add_argument("submissions", nargs="?", default="", help="folder with a folder or archive for each student")
     parser.add_argument("--out", default="", help=f"where results go (default: {OUT})")
     parser.add_argument("--jobs", default="", help="how many submissions run at once (default: one for each core)")
-    parser.add_argument("--secret", default="", help="of the fresh inputs (default: $SECRET, or the one kept in OUT)")
     parser.add_argument("--roster", default="", help="the class, as the platform exports it; it is kept in OUT")
     parser.add_argument("--assignment", default="", help="TOML file that says what counts")
     parser.add_argument("--lessons", default="", help='or the lessons, such as "1 3 4"')
@@ -55,17 +54,14 @@ def main() -> None:
     parser.add_argument("--sandbox", default="", help='"bwrap" (default), or "none" for code that you trust')
     parser.add_argument("--limits", default="", help="such as call_seconds=2,memory_mb=1024")
     options = parser.parse_args()
-    # A process started from here needs it as little as the make above, which repeats it.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    given = [os.environ.pop(name, "") for name in ("SECRET", "MAKEFLAGS", "MAKEOVERRIDES")][0]
-    options.secret = options.secret or given
     try:
         sys.exit(run(options))
     except KeyboardInterrupt:
         sys.exit("stopped; what has been graded is kept, so run the same command again to continue")
     except OSError as error:
-        place = f": {error.filename}" if error.filename else ""
-        sys.exit(_refuse(f"{error.strerror or error}{place}; what has been graded is kept"))
+        place = error.filename or options.out or OUT
+        sys.exit(_refuse(f"{place}: {error.strerror or error}; what has been graded is kept"))
     except ValueError as error:
         sys.exit(_refuse(str(error)))
 
@@ -96,17 +92,15 @@ def run(options: argparse.Namespace) -> int:
     import torch
 
     from .marking.batch import Batch
-    from .marking.grade import kept_secret, new_secret, secret_of
+    from .marking.grade import Secret, kept_secret
 
     torch.set_num_threads(1)
-    secret = secret_of(options.secret) if options.secret else None
-
     if folder is None:
-        return _working_tree(Batch(kind, secret or new_secret(), jobs, limits, assignment))
+        return _working_tree(Batch(kind, Secret(), jobs, limits, assignment))
     os.umask(0o077)
     with _alone(out):
         people.keep(out, roster)
-        batch = Batch(kind, secret or kept_secret(out), jobs, limits, assignment, edits.regrade())
+        batch = Batch(kind, kept_secret(out), jobs, limits, assignment, edits.regrade())
         return _class(folder, out, batch, known)
 
 
@@ -213,6 +207,7 @@ def _working_tree(batch: Batch) -> int:
     from .marking.batch import grade_one
     from .reports.sheets import sheet_of
 
+    print(f"your own lessons in {TUTORIAL.name}/; for a class: make check SUBMISSIONS=folder")
     sheet = sheet_of(grade_one(from_folder(TUTORIAL, "tutorial"), batch), "tutorial", batch.assignment)
     if batch.kind == "none":
         print(NOT_SANDBOXED)

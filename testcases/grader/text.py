@@ -55,6 +55,11 @@ def unguarded(text: str) -> str:
     return text[1:] if text[:1] == "'" and _is_formula(text) else text
 
 
+def whole(text: str) -> str:
+    """An id without the ".0" that a program puts behind what it takes for a number."""
+    return re.sub(r"^(\d+)[.,]0+$", r"\1", text.strip())
+
+
 def _is_formula(text: str) -> bool:
     """Or would be one without an apostrophe before it: so `guarded` has a way back."""
     text = text.lstrip("'")

@@ -1,6 +1,7 @@
 """Names and bytes of what one person handed in: folders, zips and tars, with bounds on everything and trust in nothing.
 
-It runs in a process of its own (submissions.py), which has limits on time and memory as well.
+Nothing is unpacked: a name in an archive, wherever it leads, is a name and no place on the disk. This runs in a process
+of its own (submissions.py), which has limits on time and memory as well.
 """
 
 import io
@@ -130,7 +131,7 @@ def _in_zip(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
         name, mode = info.filename.replace("\\", "/").removeprefix("./"), info.external_attr >> 16
         if not info.is_dir() and not JUNK.search(name):
             is_file = stat.S_IFMT(mode) in (0, stat.S_IFREG)
-            yield name, partial(_member, archive, info), path_problem(info.filename) if is_file else kind_of(mode)
+            yield name, partial(_member, archive, info), "" if is_file else kind_of(mode)
 
 
 def _in_tar(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
@@ -138,7 +139,7 @@ def _in_tar(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
     left = MAX_UNPACKED
     with tarfile.open(fileobj=file, mode="r|*") as archive:
         for member in archive:
-            name, problem, data = member.name.removeprefix("./"), path_problem(member.name), b""
+            name, problem, data = member.name.removeprefix("./"), "", b""
             if member.isdir() or JUNK.search(name):
                 continue
             left -= member.size
@@ -207,12 +208,6 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     except Exception as error:
         raise Unreadable(f"damaged: {type(error).__name__}") from None
     return _bounded(data, limit)
-
-
-def path_problem(name: str) -> str:
-    if "\0" in name or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name):
-        return "an absolute path"
-    return "a path that leads out of the archive" if ".." in re.split(r"[/\\]", name) else ""
 
 
 def kind_of(mode: int) -> str:

@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from testcases.harness.execution.executor import encoding_of
 
 from ..sandbox.guest.worker import die_with_parent
-from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND, UNLOOKED
+from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND
 from ..text import clean
 from .archives import ARCHIVES, Tree, Unreadable, is_archive, kind_of, open_file, packed_problem
 from .exports import HandIn
@@ -62,8 +61,6 @@ class Submission(HandIn):
     files: dict[str, bytes] = field(default_factory=dict)
     """Path below `tutorial/` -> bytes: files of the course, and the modules beside them."""
     doubts: list[Doubt] = field(default_factory=list)
-    kept: dict[str, Any] = field(default_factory=dict)
-    """Lesson -> its marks, where nothing has changed that they depend on."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Path below `tutorial/` -> why the file that is there cannot be read."""
     others: list[str] = field(default_factory=list)
@@ -81,7 +78,7 @@ class Submission(HandIn):
     @property
     def content(self) -> str:
         """A hash of all that the result depends on."""
-        about = repr((self.student, self.notes, self.doubts, self.others, self.status, self.code))
+        about = repr((self.student, self.told, self.notes, self.doubts, self.others, self.status, self.code))
         return hashlib.sha256(about.encode("utf-8", "replace")).hexdigest()
 
     def note(self, text: str) -> None:
@@ -184,6 +181,7 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
     try:
         tree.open_inner()
         _take(submission, tree, lessons)
+        _look(submission, tree, lessons)
     except Exception as error:
         problems.append(f"cannot be read: {type(error).__name__}: {error}")
     for text in problems:
@@ -192,10 +190,6 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
         submission.status = "unreadable" if problems else "empty"
         if not problems and not submission.damaged:
             submission.note(_nothing_found(submission, tree))
-    try:
-        _look(submission, tree, lessons)
-    except Exception as error:  # It is about this submission, and its marks do not need it.
-        submission.doubt(UNLOOKED, f"it could not be looked at: {type(error).__name__}")
     return submission
 
 

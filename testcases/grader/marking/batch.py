@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -49,27 +50,21 @@ class Batch:
     assignment: Assignment
     regrade: dict[str, str] = field(default_factory=dict)
     """Submissions that are graded again in any case, with what the table says of each."""
-    suites: dict[str, str] = field(default_factory=dict)
-    """Lesson -> a hash of all that its marks depend on but the submission."""
 
-    def __post_init__(self) -> None:
-        for lesson in self.assignment.lessons:
-            asked = [name for name in self.assignment.names if name.startswith(f"{lesson}.")]
-            text = "\n".join([staging.fingerprint(), repr(self.limits), *asked])
-            self.suites[lesson] = hashlib.sha256(text.encode()).hexdigest()
+    @cached_property
+    def suite(self) -> str:
+        """A hash of all that marks depend on but the submission."""
+        text = "\n".join([staging.fingerprint(), repr(self.limits), *self.assignment.names])
+        return hashlib.sha256(text.encode()).hexdigest()
 
-    def kept(self, result: Any, submission: Submission) -> dict[str, Any]:
-        """The lessons of an older result that would come out again."""
-        wanted = {"content": submission.content, "secret": self.secret.id, "sandbox": self.kind}
+    def would_repeat(self, result: Any, submission: Submission) -> bool:
+        """Whether an older result would come out again."""
+        wanted = {"content": submission.content, "secret": self.secret.id, "sandbox": self.kind, "suite": self.suite}
         try:
-            if submission.student in self.regrade or any(result[key] != value for key, value in wanted.items()):
-                return {}
-            return {lesson: marks for lesson, marks in result["lessons"].items() if self._keeps(lesson, marks)}
+            is_same = all(result[key] == value for key, value in wanted.items())
+            return is_same and submission.student not in self.regrade and not has_grader_error(result)
         except (LookupError, TypeError, AttributeError):
-            return {}  # There is none, or somebody has edited the file: it may hold anything.
-
-    def _keeps(self, lesson: str, marks: dict[str, Any]) -> bool:
-        return marks["suite"] == self.suites.get(lesson) and not has_grader_error({"lessons": {lesson: marks}})
+            return False  # There is none, or somebody has edited the file: it may hold anything.
 
 
 def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
@@ -102,7 +97,7 @@ def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
 
 
 def _grader(sandbox: Sandbox, batch: Batch) -> Grader:
-    return Grader(sandbox, batch.secret, batch.assignment.exercises, batch.suites)
+    return Grader(sandbox, batch.secret, batch.assignment.exercises, batch.suite)
 
 
 @dataclass
@@ -186,16 +181,11 @@ def _mark(said: Connection, hand_in: HandIn, results: Path, batch: Batch) -> Non
             raise _Disk(error) from error
 
     try:
-        known = _read(path)
         submission = read_submission(hand_in, batch.assignment.lessons)
-        submission.kept = batch.kept(known, submission)
-        if set(submission.kept) == set(batch.suites) and set(known["lessons"]) == set(batch.suites):
-            if any(known.get(key) != value for key, value in submission.told.items()):
-                write({**known, **submission.told})
+        if batch.would_repeat(_read(path), submission):
             return said.send("")
         with Sandbox(batch.kind, batch.limits, str(results)) as sandbox:
             result = _grader(sandbox, batch).grade(submission, write)
-        write(result)
         said.send(AT_A_TEST if has_grader_error(result) else "")
     except _Disk as error:
         said.send(error.args[0])

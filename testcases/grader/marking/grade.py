@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -46,14 +45,13 @@ from ..status import (
     TAMPER,
     UNSAFE,
     WRONG,
-    Result,
 )
 from ..text import clean, clean_lines
 from .assignment import Exercise
 
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 """Letters and lines of a submission that its pages show: a course is a tenth of that."""
-SECRET, SEED_BITS = "secret.key", 128
+KEY, SEED_BITS = "secret.key", 128
 ALLOCATOR = "DefaultCPUAllocator"
 """Torch's, in the message of its RuntimeError where there is no memory left."""
 
@@ -67,7 +65,7 @@ class Secret:
     failure page shows of one submission's inputs says nothing about the inputs of the next.
     """
 
-    _key: bytes = field(repr=False)
+    _text: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
     @property
     def id(self) -> str:
@@ -79,17 +77,7 @@ class Secret:
         return int.from_bytes(self._hash(f"seed\0{lesson}\0{content}")[: SEED_BITS // 8], "big")
 
     def _hash(self, text: str) -> bytes:
-        return hmac.digest(self._key, text.encode(), "sha256")
-
-
-def secret_of(text: str) -> Secret:
-    """From any text. The detour by scrypt makes a short one slower to guess, and none as good as a made one."""
-    return Secret(hashlib.scrypt(text.strip().encode(), salt=b"ppo-by-hand", n=2**14, r=8, p=1, dklen=32))
-
-
-def new_secret() -> Secret:
-    """For this run only."""
-    return secret_of(secrets.token_hex(16))
+        return hmac.digest(self._text.encode(), text.encode(), "sha256")
 
 
 def kept_secret(out: Path) -> Secret:
@@ -99,15 +87,39 @@ def kept_secret(out: Path) -> Secret:
         OSError: the file cannot be read or written.
         ValueError: there is nothing in it.
     """
-    path = out / SECRET
+    path = out / KEY
     if not path.exists():
         write_text(path, secrets.token_hex(16) + "\n", lasting=True)
-    text = path.read_text("utf-8", "replace")
-    if not text.strip():
-        raise ValueError(
-            f"SECRET: expected a secret in {str(path)!r}, which is empty; remove it, and a new one is made"
-        )
-    return secret_of(text)
+    text = path.read_text("utf-8", "replace").strip()
+    if not text:
+        raise ValueError(f"OUT: expected a secret in {str(path)!r}, which is empty; remove it, and a new one is made")
+    return Secret(text)
+
+
+@dataclass
+class Result:
+    """One test function."""
+
+    entry: Entry
+    status: str
+    told: str = ""
+    """What the student reads, without the causes."""
+    causes: tuple[str, ...] = ()
+    read: str = ""
+    """Where to read on, if a cause is named."""
+    calls: Sequence[Call] = ()
+    """Some of those that were answered with a value, where the test passed."""
+    share: float = 0.0
+    """Of the points, where the test did not pass."""
+    if_right: str = ""
+    """What `told` begins with if the basic suite has passed."""
+
+    @property
+    def score(self) -> int:
+        return self.entry.points if self.status == PASSED else int(self.entry.points * self.share)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.entry.test, "score": self.score, "max_score": self.entry.points, "status": self.status}
 
 
 def empty_result(hand_in: HandIn, common: Mapping[str, str], why: str) -> dict[str, Any]:
@@ -123,7 +135,7 @@ def empty_result(hand_in: HandIn, common: Mapping[str, str], why: str) -> dict[s
         "status": GRADER,
         **hand_in.told,
         **_points({}),
-        **dict.fromkeys(("folder", "content", "code"), ""),
+        **dict.fromkeys(("folder", "content", "code", "suite"), ""),
         "notes": [f"grader error: {why}"],
         "seconds": 0.0,
         "lessons": {},
@@ -141,8 +153,8 @@ class Grader:
     secret: Secret
     exercises: tuple[Exercise, ...] = ()
     """Those of the assignment."""
-    suites: Mapping[str, str] = field(default_factory=dict)
-    """Lesson -> a hash of all that its marks depend on."""
+    suite: str = ""
+    """A hash of all that marks depend on but the submission."""
 
     def grade(
         self, submission: Submission, keep: Callable[[dict[str, Any]], None] = lambda result: None
@@ -154,10 +166,8 @@ class Grader:
         """
         start = time.monotonic()
         planned = plan(self.exercises)
-        lessons = {lesson: submission.kept.get(lesson) or _not_asked(planned[lesson]) for lesson in planned}
+        lessons = {lesson: _not_asked(exercises) for lesson, exercises in planned.items()}
         for lesson, exercises in planned.items():
-            if lesson in submission.kept:
-                continue
             # One for each lesson, so that no answer is kept longer than that.
             subject = InSandbox(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
@@ -166,14 +176,20 @@ class Grader:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
                     subject.finish()
-            unloaded = {path: _how_it_died(path, error) for path, error in subject.unloaded.items()}
-            about = {"exercises": found, "suite": self.suites.get(lesson, ""), "unloaded": unloaded}
-            lessons[lesson] = {**_points(found), **about}
-            keep(self.result(submission, lessons, time.monotonic() - start))
-        return self.result(submission, lessons, time.monotonic() - start)
+            lessons[lesson] = {**_points(found), "exercises": found}
+            suite = self.suite if lesson == [*planned][-1] else ""
+            result = self.result(submission, lessons, time.monotonic() - start, suite)
+            keep(result)
+        return result
 
-    def result(self, submission: Submission, lessons: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The result, from the marks by lesson."""
+    def result(
+        self, submission: Submission, lessons: dict[str, Any], seconds: float = 0.0, suite: str = ""
+    ) -> dict[str, Any]:
+        """The result, from the marks by lesson.
+
+        Args:
+            suite: empty while a lesson waits.
+        """
         files = self._shown(submission, lessons)
         return {
             "student": submission.student,
@@ -184,6 +200,7 @@ class Grader:
             "sandbox": self.sandbox.kind,
             "folder": submission.folder,
             "content": submission.content,
+            "suite": suite,
             "code": submission.code,
             "notes": [*([f"{UNSAFE}: {what_holds()}"] if self.sandbox.kind == "none" else []), *submission.notes],
             "doubts": [asdict(doubt) for doubt in _doubts(submission, lessons, files)],
@@ -230,11 +247,13 @@ class Grader:
             results.append(replace(results[0], entry=entry) if is_absent else self._test(engine, entry, group))
         _keep_what_is_earned(engine, results)
         _say_what_is_right(results)
-        if not cast(InSandbox, engine.subject).settle(lesson, name):
+        subject = cast(InSandbox, engine.subject)
+        if not subject.settle(lesson, name):
             # Whoever forges one answer may have forged them all.
             text = f"{lesson} · {name} · {TAMPER}\nThe worker sent something that no worker sends. Read this code."
             results = [Result(result.entry, TAMPER, text) for result in results]
-        return _summary(results)
+        died = subject.unloaded.get(file)
+        return _summary(results, _how_it_died(file, died) if died else "")
 
     def _test(self, engine: Engine, entry: Entry, group: tuple[Case, ...]) -> Result:
         """One test function: passed if all its cases pass; the first that fails says why."""
@@ -275,21 +294,21 @@ def _not_asked(exercises: Mapping[str, Iterable[Entry]]) -> dict[str, Any]:
     """The marks of a lesson while it waits."""
     why = "not asked: the run ended before it"
     found = {name: _summary([Result(entry, NOT_ASKED, why) for entry in tests]) for name, tests in exercises.items()}
-    return {**_points(found), "exercises": found, "suite": "", "unloaded": {}}
+    return {**_points(found), "exercises": found}
 
 
 def _doubts(submission: Submission, lessons: Mapping[str, Any], files: Iterable[Mapping[str, Any]]) -> Iterator[Doubt]:
     """Those of the reader, then what loading and showing the files has brought."""
     yield from submission.doubts
+    by_file: dict[str, list[Mapping[str, Any]]] = {}
     for name, lesson in lessons.items():
-        for path, how in lesson["unloaded"].items():
-            yield Doubt(LOAD, f"{path}, {how}")
-        statuses: dict[str, set[str]] = {}
         for exercise, marks in lesson["exercises"].items():
-            statuses.setdefault(f"{name}/{read_lesson(name).file_of(exercise)}", set()).add(marks["status"])
-        for path in submission.files:
-            if statuses.get(path) == {MISSING}:
-                yield Doubt(LOAD, f"{path} has none of its exercises")
+            by_file.setdefault(f"{name}/{read_lesson(name).file_of(exercise)}", []).append(marks)
+    for path, found in by_file.items():
+        if died := next((marks["unloaded"] for marks in found if marks["unloaded"]), ""):
+            yield Doubt(LOAD, f"{path}, {died}")
+        elif path in submission.files and all(marks["status"] == MISSING for marks in found):
+            yield Doubt(LOAD, f"{path} has none of its exercises")
     for file in files:
         if file["cut"]:
             yield Doubt(LONG, f"{file['path']}: {file['cut']:,} letters of it are on no page")
@@ -358,8 +377,12 @@ def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tup
     return plan
 
 
-def _summary(results: list[Result]) -> dict[str, Any]:
-    """One exercise."""
+def _summary(results: list[Result], unloaded: str = "") -> dict[str, Any]:
+    """One exercise.
+
+    Args:
+        unloaded: how its file died while it was loaded, if it did.
+    """
     failed, lost = [result for result in results if result.status != PASSED], Counter[str]()
     for result in failed:
         lost[result.status] += result.entry.points
@@ -367,6 +390,7 @@ def _summary(results: list[Result]) -> dict[str, Any]:
     return {
         **_points({result.entry.test: result.as_json() for result in results}),
         "status": status,
+        "unloaded": unloaded,
         "causes": list(dict.fromkeys(cause for result in failed for cause in result.causes)),
         "read": next((result.read for result in failed if result.causes), ""),
         "told": next((one.told for one in failed or results if one.status == status and one.told), ""),

@@ -37,6 +37,7 @@ def write_reports(
         ValueError: somebody has made of marks.csv what cannot be read.
         OSError: something cannot be written.
     """
+    from ..status import UNWRITTEN
     from ..text import clean
     from . import imports, pages, people, sheets, table
 
@@ -46,7 +47,7 @@ def write_reports(
     # It is read again, because somebody may have written into it while the others were graded.
     given, before = table.read(out), table.seen(out)
     marks = table.decide(found, known, given, before)
-    title, unwritten = assignment.title, dict[str, str]()
+    title, problems = assignment.title, list[str]()
     for folder in ("report/students", "code"):
         _remove_old(out / folder, {sheet.page for sheet in found})
     for mark in marks:
@@ -57,14 +58,14 @@ def write_reports(
         except OSError:
             raise  # The disk is everybody's.
         except Exception as error:
-            assert mark.sheet
-            unwritten[mark.sheet.page] = clean(f"its page could not be written: {type(error).__name__}: {error}")
+            why = clean(f"its page could not be written: {type(error).__name__}: {error}")
+            mark.looks.append((UNWRITTEN, why))
+            problems.append(f"{mark.shown}: {why}")
     imports.canvas(out / "canvas.csv", marks, known, title, assignment.total)
     imports.moodle(out / "moodle.csv", marks, known)
-    pages.write_class(out / "report" / "index.html", marks, assignment, pages.looks(marks, unwritten))
+    pages.write_class(out / "report" / "index.html", marks, assignment)
     table.write(out, marks, given.added, before, regraded or {})
-    names = {mark.sheet.page: mark.shown for mark in marks if mark.sheet}
-    return marks, [f"{names[page]}: {why}" for page, why in unwritten.items()]
+    return marks, problems
 
 
 def _remove_old(folder: Path, pages: set[str]) -> None:

@@ -8,8 +8,7 @@ import base64
 import hashlib
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,16 +28,15 @@ from .table import Mark
 TEMPLATES = Path(__file__).parent / "templates"
 TONES = {status.PASSED: "good", **dict.fromkeys(status.ABSENT, "pale")}
 ALARMS = (status.TAMPER, status.GRADER)
-NO_VERDICT, NOT_GRADED, KILLED = "no verdict", "not graded", "killed"
 ORDER = (
-    NO_VERDICT,
+    status.NO_VERDICT,
     status.TAMPER,
     status.UNWRITTEN,
     status.LOAD,
     status.ENCODING,
-    NOT_GRADED,
+    status.NOT_GRADED,
     status.CLOSED,
-    KILLED,
+    status.KILLED,
     status.OWNER,
     status.NOT_FOUND,
     status.CONFLICT,
@@ -47,8 +45,6 @@ ORDER = (
     status.NEAR,
     status.OLDER,
     status.LONG,
-    status.UNLOOKED,
-    status.CHANGED,
     status.GIVEN,
 )
 """What an instructor should look at, the most urgent first."""
@@ -58,79 +54,26 @@ TO_DO = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
-    """One thing to look at."""
-
-    kind: str
-    name: str
-    why: str
-    page: str = ""
+def statuses(sheets: Iterable[Sheet]) -> dict[tuple[str, str], Counter[str]]:
+    """Of each exercise, how many submissions have which."""
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for one in (one for sheet in sheets for one in sheet.exercises):
+        found.setdefault((one.lesson, one.name), Counter())[one.status] += 1
+    return found
 
 
-@dataclass
-class Item:
-    """One exercise over all submissions. A submission without a verdict on it counts nowhere but in the statuses."""
-
-    lesson: str
-    exercise: str
-    statuses: Counter[str] = field(default_factory=Counter)
-    causes: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def total(self) -> int:
-        return self.statuses.total() - self.statuses[status.GRADER]
-
-    @property
-    def passed(self) -> int:
-        return self.statuses[status.PASSED]
-
-
-def items(sheets: Iterable[Sheet]) -> list[Item]:
-    """One item for each exercise, in the order of the results."""
-    found: dict[tuple[str, str], Item] = {}
-    for sheet in sheets:
-        for one in sheet.exercises:
-            item = found.setdefault((one.lesson, one.name), Item(one.lesson, one.name))
-            item.statuses[one.status] += 1
-            if one.status != status.GRADER:
-                item.causes.update(set(one.causes))
-    return list(found.values())
-
-
-def mistakes(items: Iterable[Item]) -> list[tuple[int, str, str, str]]:
+def mistakes(sheets: Iterable[Sheet]) -> list[tuple[int, str, str, str]]:
     """Count, lesson, exercise and cause, as students heard it, the most frequent first."""
-    rows = [(count, item.lesson, item.exercise, cause) for item in items for cause, count in item.causes.items()]
-    return sorted(rows, key=lambda row: (-row[0], *row[1:]))
+    heard = (one for sheet in sheets for one in sheet.exercises if one.status != status.GRADER)
+    found = Counter((one.lesson, one.name, cause) for one in heard for cause in set(one.causes))
+    return sorted(((count, *of) for of, count in found.items()), key=lambda row: (-row[0], *row[1:]))
 
 
-def looks(marks: Iterable[Mark], unwritten: Mapping[str, str]) -> list[Look]:
-    """Whatever a person has to see, the most urgent first.
-
-    Args:
-        unwritten: page -> which of a submission's reports could not be written, and why.
-    """
-    found = []
-    for mark in marks:
-        page = mark.sheet.page if mark.sheet else ""
-        seen = [*mark.looks, *(_reasons(mark.sheet) if mark.sheet else ())]
-        seen += [(status.UNWRITTEN, unwritten[page])] if page in unwritten else []
-        found += [Look(kind, mark.shown, why + TO_DO.get(kind, ""), page) for kind, why in seen]
-    return sorted(found, key=lambda one: (ORDER.index(one.kind), one.name.casefold(), one.page))
-
-
-def _reasons(sheet: Sheet) -> Iterator[tuple[str, str]]:
-    said = " | ".join(sheet.notes[:3])
-    if sheet.status == status.GRADER:
-        yield NO_VERDICT, said or ", ".join(sheet.flags)
-    elif sheet.status != status.GRADED:
-        yield NOT_GRADED, f"{sheet.status}: {said}"
-    for kind, wanted in ((status.TAMPER, (status.TAMPER,)), (KILLED, status.KILLED)):
-        if hit := [f"{one.name} ({one.status})" for one in sheet.exercises if one.status in wanted]:
-            yield kind, ", ".join(hit)
-    for doubt in sheet.doubts:
-        if doubt.kind in ORDER:
-            yield doubt.kind, doubt.text
+def looks(marks: Iterable[Mark]) -> list[tuple[Mark, str, str]]:
+    """Whatever a person has to see, what and why, the most urgent first."""
+    found = [(mark, kind, why + TO_DO.get(kind, "")) for mark in marks for kind, why in mark.looks]
+    rank = {kind: number for number, kind in enumerate(ORDER)}
+    return sorted(found, key=lambda one: (rank.get(one[1], len(rank)), one[0].shown.casefold(), one[0].folder))
 
 
 def write_student(folder: Path, mark: Mark, title: str) -> Path:
@@ -140,10 +83,10 @@ def write_student(folder: Path, mark: Mark, title: str) -> Path:
     return write_text(folder / f"{mark.sheet.page}.html", text)
 
 
-def write_class(path: Path, marks: Sequence[Mark], assignment: Assignment, urgent: Sequence[Look]) -> Path:
+def write_class(path: Path, marks: Sequence[Mark], assignment: Assignment) -> Path:
     """The instructor's page."""
     sheets = [mark.sheet for mark in marks if mark.sheet]
-    analysis = items(sheet for sheet in sheets if sheet.status in (status.GRADED, status.GRADER))
+    asked = [sheet for sheet in sheets if sheet.status in (status.GRADED, status.GRADER)]
     shares = [100 * mark.mark / assignment.total for mark in marks if mark.mark is not None and assignment.total]
     text = (
         _environment()
@@ -152,11 +95,11 @@ def write_class(path: Path, marks: Sequence[Mark], assignment: Assignment, urgen
             marks=marks,
             sheets=sheets,
             assignment=assignment,
-            items=analysis,
-            mistakes=mistakes(analysis),
+            exercises=statuses(asked),
+            mistakes=mistakes(asked),
             median=statistics.median(shares) if shares else None,
             mean=statistics.fmean(shares) if shares else None,
-            urgent=urgent,
+            urgent=looks(marks),
             unsafe=any(status.UNSAFE in sheet.flags for sheet in sheets),
             **_style(),
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 
-from ..text import clean
+from ..text import clean, whole
 from .sheets import Sheet
 
 FILE = "class.csv"
@@ -168,11 +168,11 @@ def read(path: Path) -> People:
         if row[0].strip().lower() in ("points possible", "student, test"):
             found.possible = row if "possible" in row[0].lower() else found.possible
             continue
-        values = {key: row[place].strip() for key, place in places.items() if place < len(row)}
-        whole = f"{values.pop('first', '')} {values.pop('last', '')}".strip()
+        values = {key: whole(row[place]) for key, place in places.items() if place < len(row)}
+        both = f"{values.pop('first', '')} {values.pop('last', '')}".strip()
         if not values.get("name"):
             # GitHub Classroom has one name for each login, which it calls the identifier.
-            values["name"] = whole or (values.get("login") and values.get("identifier")) or ""
+            values["name"] = both or (values.get("login") and values.get("identifier")) or ""
         if values.get("login") and "github_username" in names:
             values["identifier"] = ""
         person = Person(number, **values, cells=tuple(row))

@@ -48,6 +48,8 @@ class Exercise:
     read: str = ""
     told: str = ""
     """The message without the causes, which are told beside it."""
+    loads: bool = True
+    """Whether its file does; of what does not an instructor hears once, as of a file."""
 
     @property
     def points(self) -> Points:
@@ -203,8 +205,8 @@ def _exercise(lesson: str, name: str, data: Mapping[str, Any], factor: float) ->
     if data["status"] not in STATUSES:
         raise ValueError(f"the status {clean(data['status'])!r} is none that the grader knows")
     causes = tuple(clean(cause, 500) for cause in data["causes"])
-    told, read = clean_lines(data["told"]), clean(data["read"])
-    return Exercise(clean(lesson), clean(name), data["status"], parts[True], parts[False], causes, read, told)
+    told, read, loads = clean_lines(data["told"]), clean(data["read"]), not data["unloaded"]
+    return Exercise(clean(lesson), clean(name), data["status"], parts[True], parts[False], causes, read, told, loads)
 
 
 def _code(text: str) -> str:

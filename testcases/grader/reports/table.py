@@ -13,15 +13,15 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ppo_by_hand.core.files import write_json, write_text
 
-from ..status import CHANGED, CONFLICT, GIVEN, NOT_FOUND, OWNER
-from ..text import cell, clean, guarded, unguarded
+from .. import status
+from ..text import cell, clean, guarded, unguarded, whole
 from .people import People, Person, csv_rows, match
 from .sheets import Sheet, number, tidy
 
@@ -44,7 +44,7 @@ class Table:
     """Columns that are neither ours nor asked for."""
 
     def regrade(self) -> dict[str, str]:
-        """Folder -> what is to be graded again: a lesson, an exercise, or all of it."""
+        """Folder -> what stands in the cell that asks for it."""
         return {one["folder"]: one["regrade"] for one in self.lines if one["regrade"]}
 
 
@@ -86,11 +86,9 @@ class Mark:
 
     @property
     def flags(self) -> list[str]:
-        sheet = self.sheet
-        found = [*sheet.flags, *(one.kind for one in sheet.doubts)] if sheet else []
-        if sheet and sheet.status != "graded":
-            found.insert(0, sheet.status)
-        return list(dict.fromkeys([*found, *(kind for kind, _ in self.looks)])) or ([] if sheet else [NOTHING])
+        """What to look at, in a word each."""
+        unsafe = [flag for flag in self.sheet.flags if flag == status.UNSAFE] if self.sheet else []
+        return list(dict.fromkeys([*unsafe, *(kind for kind, _ in self.looks)])) or ([] if self.sheet else [NOTHING])
 
 
 def read(out: Path) -> Table:
@@ -118,8 +116,9 @@ def read(out: Path) -> Table:
                 f"{FILE}, line {place}: expected {len(header)} cells, got {len(row)}; a comma needs quotes"
             )
         values = [unguarded(value).strip() for value in [*row, *[""] * len(names)][: len(names)]]
-        table.lines.append(dict(zip(names, values, strict=True)))
-        _check(place, table.lines[-1], seen)
+        line = dict(zip(names, values, strict=True))
+        _check(place, line, seen)
+        table.lines.append({**line, "id": whole(line["id"])})
     return table
 
 
@@ -159,7 +158,8 @@ def decide(sheets: Sequence[Sheet], known: People, table: Table, before: Mapping
     marks = []
     for sheet in sheets:
         line, (person, why) = lines.pop(_in_table(sheet.folder), None), owners[sheet.page]
-        mark = _with(Mark(sheet, sheet.folder, person, ours=person.key if person else ""), line)
+        mark = Mark(sheet, sheet.folder, person, ours=person.key if person else "", looks=[*_of_the_run(sheet)])
+        _with(mark, line)
         _say_whose(mark, line["id"] if line else "", why, known, before.get(sheet.folder) or {})
         marks.append(mark)
     rest = [*lines.values(), *(line for line in table.lines if not line["folder"])]
@@ -179,6 +179,22 @@ def decide(sheets: Sequence[Sheet], known: People, table: Table, before: Mapping
     return marks
 
 
+def _of_the_run(sheet: Sheet) -> Iterator[tuple[str, str]]:
+    """Kind and reason of what an instructor should look at in a submission, whatever the table says."""
+    said = " | ".join(sheet.notes[:3])
+    if sheet.status == status.GRADER:
+        yield status.NO_VERDICT, said or ", ".join(sheet.flags)
+    elif sheet.status != status.GRADED:
+        yield status.NOT_GRADED, f"{sheet.status}: {said}"
+    tampered = [one.name for one in sheet.exercises if one.status == status.TAMPER]
+    killed = [f"{one.name} ({one.status})" for one in sheet.exercises if one.status in status.ENDED and one.loads]
+    for kind, names in ((status.TAMPER, tampered), (status.KILLED, killed)):
+        if names:
+            yield kind, ", ".join(names)
+    for doubt in sheet.doubts:
+        yield doubt.kind, doubt.text
+
+
 def _in_table(text: str) -> str:
     """A folder, or an id, as it is read back from the table."""
     return unguarded(str(cell(text))).strip()
@@ -196,34 +212,20 @@ def _say_whose(mark: Mark, given: str, why: str, known: People, before: Mapping[
         mark.person = known.named(given) or Person(name=mark.sheet.name if mark.sheet else "", id=given)
         why = f"the id {clean(given)} of {FILE} is on no line of the list" if known and not mark.person.row else ""
     if why:
-        mark.looks.append((OWNER, f"{why}; write the right id into {FILE}"))
+        mark.looks.append((status.OWNER, f"{why}; write the right id into {FILE}"))
 
 
 def _compare(mark: Mark, before: Mapping[str, Any]) -> None:
-    """With the points of the tests, with the code that a score was given for, and with the last table."""
-    points = "none" if mark.points is None else number(mark.points)
-    if mark.score is not None:
-        said = mark.yours.get("reason") or "no reason given"
-        mark.looks.append((GIVEN, f"{number(mark.score)}, points of the tests: {points}; {clean(said)}"))
-    if mark.sheet and mark.score is not None:
-        if mark.score > mark.sheet.all_points.most > 0:
-            mark.looks.append(
-                (GIVEN, f"{number(mark.score)} of {number(mark.sheet.all_points.most)}: more than there are")
-            )
-        if _code_of(mark, before) != mark.sheet.code:
-            mark.looks.append((CONFLICT, f"the code has changed since the score {number(mark.score)} was given"))
-    was = before.get("points")
-    if mark.sheet and isinstance(was, (int, float)) and not _is_same_share(mark, was, before.get("most")):
-        mark.looks.append((CHANGED, f"points of the tests in the last table: {number(was)}, now: {points}"))
-
-
-def _is_same_share(mark: Mark, was: float, most_was: Any) -> bool:
-    """Whether these are the points of the last table, or as many on another scale, but for what rounding takes."""
-    most = mark.sheet.all_points.most if mark.sheet else 0
-    if mark.points is None or not most or not most_was or most == most_was:
-        return was == mark.points
-    scale = most / most_was
-    return abs(was * scale - mark.points) <= 0.005 * (1 + scale) + 1e-9
+    """A score with the points of the tests, and with the code that it was given for."""
+    if mark.score is None:
+        return
+    score, points = number(mark.score), "none" if mark.points is None else number(mark.points)
+    said = clean(mark.yours.get("reason") or "no reason given")
+    mark.looks.append((status.GIVEN, f"{score}, points of the tests: {points}; {said}"))
+    if mark.sheet and mark.score > mark.sheet.all_points.most > 0:
+        mark.looks.append((status.GIVEN, f"{score} of {number(mark.sheet.all_points.most)}: more than there are"))
+    if mark.sheet and _code_of(mark, before) != mark.sheet.code:
+        mark.looks.append((status.CONFLICT, f"the code has changed since the score {score} was given"))
 
 
 def _code_of(mark: Mark, before: Mapping[str, Any]) -> str:
@@ -248,7 +250,7 @@ def _left(line: Line, have: set[str], known: People) -> Mark:
     person = known.named(line["id"]) or Person(name=line["student"], id=line["id"])
     mark = _with(Mark(folder=line["folder"], person=person), line)
     if line["folder"]:
-        mark.looks.append((NOT_FOUND, "the submission of this line is not in this run; what you wrote is kept"))
+        mark.looks.append((status.NOT_FOUND, "the submission of this line is not in this run; what you wrote is kept"))
     if line["id"] in have or not line["id"]:
         mark.problem = "nobody's line" if not line["id"] else "another line has its id"
     return mark
@@ -258,14 +260,16 @@ def _check_owners(marks: Iterable[Mark], has_list: bool) -> None:
     """Of two lines with one id none is imported; nor is one that is nobody's, where a list says who there is."""
     lines: dict[str, list[Mark]] = {}
     for mark in marks:
-        if mark.person and not mark.problem:
+        if has_list and not (mark.person and mark.person.row):
+            mark.problem = mark.problem or "nobody's yet"
+        elif mark.person and not mark.problem:
             lines.setdefault(mark.person.key, []).append(mark)
-        elif not mark.person and has_list:
-            mark.problem = "nobody's yet"
     for key, found in lines.items():
         for mark in found if len(found) > 1 and key else ():
             mark.problem = "another line has its id"
-            mark.looks.append((OWNER, f"{len(found)} lines have the id {clean(key)}: remove those that do not count"))
+            mark.looks.append(
+                (status.OWNER, f"{len(found)} lines have the id {clean(key)}: remove those that do not count")
+            )
 
 
 def write(
@@ -300,5 +304,5 @@ def write(
 def _state(mark: Mark, before: Mapping[str, Any]) -> dict[str, Any]:
     assert mark.sheet
     edit = [mark.yours.get("score", ""), mark.yours.get("reason", "")]
-    found = {"id": mark.ours, "points": mark.points, "most": mark.sheet.all_points.most, "code": mark.sheet.code}
+    found = {"id": mark.ours, "code": mark.sheet.code}
     return {**found, "edit": edit, "edit_code": _code_of(mark, before)} if any(edit) else found

@@ -19,7 +19,6 @@ from testcases.grader.sandbox import sandbox
 from testcases.harness.catalog import ROOT, SOLUTIONS
 
 TARGET = "lesson04_gae/gae.py"
-SECRET = "hedgehogs carry 128 bits"
 LONGEST = 900
 """Seconds after which a run hangs; a machine at work on much else takes minutes for the corpus."""
 

@@ -15,7 +15,7 @@ from testcases.grader.intake.submissions import read_submission, strange_encodin
 from testcases.grader.marking import batch as batches
 from testcases.grader.marking.assignment import everything
 from testcases.grader.marking.batch import Batch, grade_folder
-from testcases.grader.marking.grade import Grader, secret_of
+from testcases.grader.marking.grade import Grader, Secret
 from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_reports, kept, looked_at, report, result
@@ -54,7 +54,7 @@ NAMES = (
     *(unicodedata.normalize(form, "Jürgen Ẽ") for form in ("NFC", "NFD")),
     *("🎓 Zoë 👩🏽‍💻", "<b>&amp;{{x}}[red]"),
 )
-SECRET = secret_of("x")
+SECRET = Secret("x")
 
 
 class NoSandbox:
@@ -81,8 +81,7 @@ def test_any_text_is_read_and_shown(tmp_path: Path, kind: str):
     for one in find(handed_in(tmp_path / "in", texts)):
         found = read_submission(one)
         assert found.files[TARGET] == texts[one.student], found.notes
-        lessons = {"lesson04_gae": {**result()["lessons"]["lesson04_gae"], "unloaded": {}}}
-        results.append(Grader(cast(Any, NoSandbox()), SECRET).result(found, lessons, 0.0))
+        results.append(Grader(cast(Any, NoSandbox()), SECRET).result(found, result()["lessons"]))
         assert (results[-1]["files"][0]["cut"] > 0) == (one.student == "many-lines")
     check_reports(kept(tmp_path / "out", *results))
 
@@ -139,7 +138,8 @@ def test_the_grader_fails_at_one_and_marks_the_others(
             raise RecursionError("\ud800" * 999)
         if submission.student == "dan":
             os._exit(1)
-        return grader.result(submission, {}, 0.0)
+        keep(grader.result(submission, {}))
+        return grader.result(submission, {})
 
     monkeypatch.setattr(batches, "Sandbox", lambda *_: NoSandbox())
     monkeypatch.setattr(batches.Grader, "grade", grade)

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 from testcases.grader.tests.running import (
     LESSON,
     LONGEST,
-    SECRET,
     TARGET,
     check,
     grade,
@@ -89,10 +89,10 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
     told = [data.decode("utf-8", "replace") for name, data in tree(out).items() if name != "secret.key"]
     assert not [text for text in (*told, done.stdout, done.stderr) if secret in text]
     undisturbed, whole = tmp_path / "undisturbed", without_times(out)
-    assert grade(folder, undisturbed, SECRET=secret).returncode == 0
+    assert grade(folder, put(undisturbed, {"secret.key": secret})).returncode == 0
     assert whole == without_times(undisturbed) and table(out) == table(undisturbed)
-    assert {path.name for path in out.iterdir()} == {"secret.key", *(path.name for path in undisturbed.iterdir())}
-    assert grade(folder, out, SECRET=SECRET).returncode == 0
+    assert {path.name for path in out.iterdir()} == {path.name for path in undisturbed.iterdir()}
+    assert grade(folder, put(out, {"secret.key": "another"})).returncode == 0
     assert not times(out).items() & kept.items(), "another secret, and nothing was graded again"
 
 
@@ -126,11 +126,19 @@ def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):
 
 
 @pytest.mark.parametrize(
+    "given, says", [("SUBMISSION=x LESSON=4", "doesn't know LESSON SUBMISSION"), ("LESSONS=4", "")]
+)
+def test_make_check_grades_nothing_else_for_a_name_that_it_does_not_know(given: str, says: str):
+    done = subprocess.run(["make", "-n", "check", *given.split()], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert says in done.stdout and ("error: make check" in done.stdout) == bool(says), done.stdout
+
+
+@pytest.mark.parametrize(
     "name, text, says",
     [
         (".lock", "", "another run is at work"),
         ("marks.csv", "a,b\n", "marks.csv: expected the columns folder"),
-        ("secret.key", "\n", "SECRET: expected a secret"),
+        ("secret.key", "\n", "OUT: expected a secret"),
         ("results", "", "what has been graded is kept"),  # As good as no room: the folder cannot be made.
     ],
 )

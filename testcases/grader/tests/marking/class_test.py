@@ -81,6 +81,10 @@ def test_everybody_has_a_line_and_the_second_run_grades_only_what_is_new(bubblew
             assert points == 0, lines[key]
     assert {kind for _, kind in looked_at(out)} == {"killed", "does not load"}
     assert "nothing is removed at a done" in (out / "report/index.html").read_text("utf-8")
+    td_errors = [one["lessons"]["lesson04_gae"]["exercises"]["td_errors"] for one in results(out).values()]
+    for one in (one for one in td_errors if one["causes"]):  # As values, without a report's words around them.
+        assert one["causes"][0].startswith("nothing is removed") and "nothing is removed" not in one["told"]
+        assert one["read"].startswith('tutorial/lesson04_gae/README.md, "')
     assert [path for path in (out, *out.rglob("*")) if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
 
     # An edit, another text, a broken result, and one that is asked for: nothing else is graded again.
@@ -96,6 +100,6 @@ def test_everybody_has_a_line_and_the_second_run_grades_only_what_is_new(bubblew
     lines = {line["folder"].lstrip("'"): line for line in table(out)}
     assert [lines[wrong][name] for name in ("score", "comment", "flags")] == ["7", "Nearly!", "a mark by hand"]
     assert lines["Fay"]["regrade"] == "" and lines["Gus"]["points"] == "0"
-    assert (lines["Zoe"]["points"], lines["Zoe"]["flags"]) == (str(POINTS), "other points than before")
+    assert (lines["Zoe"]["points"], lines["Zoe"]["flags"]) == (str(POINTS), "")
     assert any(line.endswith(",7") for line in (out / "canvas.csv").read_text("utf-8").splitlines())
     assert len(list((out / "report/students").iterdir())) == len(results(out)) == 30

@@ -25,8 +25,8 @@ def exercise(score: int = 2, most: int = 2, status: str = "passed", **more: Any)
         {"id": "basic_test.py::test_x", "score": min(score, 1), "max_score": 1, "status": status},
         {"id": "advanced_test.py::test_y", "score": max(score - 1, 0), "max_score": most - 1, "status": status},
     ]
-    found = {"score": score, "max_score": most, "status": status, "causes": [], "read": "", "told": "", "tests": tests}
-    return {**found, **more}
+    found = {"score": score, "max_score": most, "status": status, "causes": [], "tests": tests}
+    return {**found, **dict.fromkeys(("read", "told", "unloaded"), ""), **more}
 
 
 def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def result(student: str = "ann", exercises: dict[str, Any] | None = None, **more
         "secret": "0123456789abcdef",
         "sandbox": "bwrap",
         "seconds": 1.5,
-        "lessons": {"lesson04_gae": {**points, "exercises": exercises, "suite": "s"}},
+        "lessons": {"lesson04_gae": {**points, "exercises": exercises}},
     }
     return {**found, **more}
 

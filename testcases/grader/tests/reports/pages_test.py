@@ -81,7 +81,7 @@ def test_a_broken_results_file_is_a_grader_error_and_never_0_points(tmp_path: Pa
         (out / "results" / f"s{number}.json").write_text(text, "utf-8", "surrogateescape")
     report(out)
     found = [(row["folder"], row["points"], row["flags"]) for row in table(out)]
-    assert found == [("ann", "3", ""), *((f"s{number}", "", "grader-error") for number in range(len(texts)))]
+    assert found == [("ann", "3", ""), *((f"s{number}", "", "no verdict") for number in range(len(texts)))]
     assert looks(out).count("grade again") == len(texts)
     assert [row[0] for row in grid(out / "canvas.csv")[2:]] == ["ann"]
 
@@ -144,9 +144,16 @@ def test_who_needs_a_look_comes_by_urgency_and_without_a_verdict_there_is_no_mar
     ]
     found = {row["folder"]: (row["points"], row["flags"]) for row in table(tmp_path)}
     assert found["bob"] == ("3", "NOT SANDBOXED | an older attempt | does not load | a second copy")
-    assert found["cem"] == ("", "empty") and found["dan"] == ("", "unreadable")
-    assert found["eve"][0] == "" and "tamper-suspected in 1 exercise" in found["eve"][1]
+    assert found["cem"] == found["dan"] == ("", "not graded")
+    assert found["eve"] == ("", "no verdict | tamper-suspected | killed")
     assert [row[0] for row in grid(tmp_path / "canvas.csv")[2:]] == ["ann", "bob", "fay", "gus"]
+
+
+def test_a_file_that_does_not_load_is_looked_at_once_and_not_for_each_exercise(tmp_path: Path):
+    slow = exercise(0, 2, "timeout")
+    doubts, unloaded = [{"kind": "does not load", "text": "why"}], {"td_errors": {**slow, "unloaded": "why"}}
+    report(kept(tmp_path, result("ann", unloaded, doubts=doubts), result("bob", {"td_errors": slow})))
+    assert looked_at(tmp_path) == [("ann", "does not load"), ("bob", "killed")]
 
 
 def test_what_is_old_is_removed_and_nothing_else(tmp_path: Path):

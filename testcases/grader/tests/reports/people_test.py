@@ -72,8 +72,9 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
 
 @pytest.mark.parametrize("comma, encoding", [(",", "utf-8-sig"), (";", "utf-8"), ("\t", "utf-16")])
 def test_lists_as_other_programs_write_them(tmp_path: Path, comma: str, encoding: str):
-    (tmp_path / "class.csv").write_bytes("Name,E-mail\r\nZoë,z@x\r\n".replace(",", comma).encode(encoding))
-    assert [(one.name, one.email) for one in people.read(tmp_path / "class.csv").people] == [("Zoë", "z@x")]
+    (tmp_path / "class.csv").write_bytes("Name,ID,E-mail\r\nZoë,7.0,z@x\r\n".replace(",", comma).encode(encoding))
+    (found,) = people.read(tmp_path / "class.csv").people
+    assert (found.name, found.id, found.email) == ("Zoë", "7", "z@x")
 
 
 @named(

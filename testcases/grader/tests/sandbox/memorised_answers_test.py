@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from testcases.grader.marking.grade import Grader, plan, secret_of
+from testcases.grader.marking.grade import Grader, Secret, plan
 from testcases.harness.catalog import lesson_names, read_lesson
 from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.messages import Call, Outcome, StudentError, tensors_in
@@ -70,7 +70,7 @@ def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") ->
     asked = tuple((lesson, name) for name in exercises)
     tests = plan(asked)
     box = SimpleNamespace(kind="none")
-    grader = Grader(box, secret_of(secret))  # type: ignore[arg-type]
+    grader = Grader(box, Secret(secret))  # type: ignore[arg-type]
     files = {f"{lesson}/{read_lesson(lesson).file_of(name)}": b"by heart" for name in exercises}
     submission: Any = SimpleNamespace(files=files, others=[], newer={})
     found: dict[str, tuple[int, list[str]]] = {}
