@@ -13,6 +13,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from solutions.demo import __main__ as command
+from solutions.demo.run import make_plan
+from solutions.demo.stages import train_sft_stage
 from solutions.lesson02_reward_model import RewardModel
 from testcases.course.checkpoints import read_one_response
 from testcases.course.students import POCKET
@@ -57,6 +59,14 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(undisturbed):
     }
     for name in ("ppo", "no_kl"):
         assert len((undisturbed / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
+
+
+def test_another_seed_is_another_run(pocket_run):
+    first, other = pocket_run[1].plan, make_plan("pocket", 1, pocket_run[0], print)
+    assert first.prompts != other.prompts
+    policies = [train_sft_stage(plan.preset, plan.tokenizer, plan.seed).policy for plan in (first, other)]
+    one, two, again = (policy.lm_head.weight for policy in (*policies, pocket_run[1].sft.policy))
+    assert torch.equal(one, again) and not torch.equal(one, two)
 
 
 def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocket_run):

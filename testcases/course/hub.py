@@ -71,6 +71,11 @@ def likes_a(prompts: list[str], responses: list[str], answer: object = None) -> 
     return [10.0 * response.count("a") for response in responses]
 
 
+def takes_all(prompts: list[str], responses: list[str], **columns: list[object]) -> list[float]:
+    assert columns.keys() == {"answer", "weight"}
+    return likes_a(prompts, responses, columns["answer"])
+
+
 def raises(prompts, responses):
     raise KeyError("no such thing")
 

@@ -51,11 +51,13 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("family, chat", [("gpt2", False), ("llama", True), ("qwen2", True)])
-def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, tmp_path):
+@pytest.mark.parametrize(
+    "family, chat, reward", [("gpt2", False, "likes_a"), ("llama", True, "likes_a"), ("qwen2", True, "takes_all")]
+)
+def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, reward, tmp_path):
     """A reward function gets the column that it names, of the prompt's own line; its scores are not clipped."""
     source = causal(tmp_path / "model", family, tokenizer(chat))
-    assert run(tmp_path, source, "likes_a", "--set", f"{SETTINGS} batch_size=5", lines=ROWS, name="p.jsonl") == 0
+    assert run(tmp_path, source, reward, "--set", f"{SETTINGS} batch_size=5", lines=ROWS, name="p.jsonl") == 0
     out = tmp_path / "out"
     before, after = (AutoModelForCausalLM.from_pretrained(one) for one in (source, out / "policy"))
     assert type(before) is type(after)
@@ -181,6 +183,7 @@ BAD = {
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
     "context": ({"lines": ("a", "a" * 61)}, (), "fit the policy's context of 64 tokens, got 61 + 4 for 'aaaaaa"),
     "no-json": ({"lines": ("hello",), "name": "p.jsonl"}, (), 'to be JSON like {"prompt": "a text"}, got hello'),
+    "decided-elsewhere": ({}, ("--set", "seed=3"), "expected settings of PPOConfig, got 'seed' in SET; help("),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr' in SET; help("),
     "no-module-for-lora": (
         {},

@@ -127,6 +127,8 @@ def test_the_checks_allow_for_the_rounding_of_an_engine_and_not_for_another_poli
         assert said(rounding(0.05), capsys, **settings) == ""
     assert "the sampler is 0." in said(rounding(0.3), capsys, recompute_log_probs=True)
     assert "sampling and training disagree" in said(rounding(0.3), capsys)
+    (metrics,) = trainer_with(rounding(0.05), **LARGER, recompute_log_probs=True).train(PROMPTS)
+    assert 0.0005 < metrics["sampler_kl"] < 0.003 and 1.05 < metrics["sampler_ratio_max"] < 1.5
 
 
 def test_the_pages_loss_counts_each_token_with_its_truncated_importance_weight():
