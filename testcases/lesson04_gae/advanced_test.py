@@ -19,7 +19,7 @@ from tutorial.lesson04_gae import compute_gae, compute_response_gae, gae_ends, n
 
 GRADIENTS = ("rewards", "values")
 NAN = math.nan
-BEHIND = named("behind", {"infinite": math.inf, "nan": NAN})
+BEHIND = named("behind", {"nan": NAN, "infinite": math.inf})
 
 
 @pytest.mark.parametrize("n", [1, 3, 5])
@@ -116,6 +116,8 @@ def test_td_errors_ignores_the_value_behind_a_done(behind):
     answer, grads = value_and_gradients(td_errors, [1.0, 3.0], [2.0, 4.0, behind], [False, True], 0.5, wrt="rewards")
     assert_equal(answer, [1.0, -1.0])
     assert_equal(grads, rewards=[1.0, 1.0])
+    # Where no episode ends, the same value belongs to the step, and shows.
+    assert_equal(td_errors([1.0, 3.0], [2.0, 4.0, behind], [False, False], 0.5), [1.0, behind], equal_nan=True)
 
 
 @BEHIND
