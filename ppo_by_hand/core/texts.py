@@ -304,9 +304,7 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
 def _module_scorer(reward_model: nn.Module) -> Scorer:
     config: Any = getattr(reward_model, "config", None)
 
-    def score(
-        input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[list[int]] = ()
-    ) -> Tensor:
+    def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[Prompt] = ()) -> Tensor:
         if config is not None:
             input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
         try:
@@ -345,14 +343,13 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         rows = [row[real].tolist() for row, real in zip(input_ids, attention_mask, strict=True)]
         return [tokenizer.decode(row, skip_special_tokens=True) for row in rows]
 
-    def score(
-        input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[list[int]] = ()
-    ) -> Tensor:
+    def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[Prompt] = ()) -> Tensor:
         said = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
-        for row, prompt in enumerate(prompts):
+        encoded = tokenize(prompts, tokenizer) if prompts else []  # a caller may hand over rows as they are
+        for row, prompt in enumerate(encoded):
             if isinstance(prompt, Encoded) and prompt.text is not None:
                 said[row] = prompt.text
-        columns = columns_for(function, prompts)
+        columns = columns_for(function, encoded)
         responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])
         count = len(responses)  # the function may change the list
         try:

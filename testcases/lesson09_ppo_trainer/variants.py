@@ -34,13 +34,13 @@ class RightComputeRewards(Right, of="PPOTrainer.compute_rewards"):
     )
     """the whitening is written out"""
     with_its_own_advantages = edit(
-        "score = partial(self.score, prompts=chunk) => score = lambda *texts, c=chunk: self.score(*texts, prompts=c)",
+        "prompts=chunk => prompts=prompts[rows]",
         "return replace(experience, rewards=masked_whiten(experience.rewards, experience.mask, shift_mean=False)) => "
         "rewards, mask = masked_whiten(experience.rewards, experience.mask, False), experience.mask\n"
         "made = compute_response_gae(rewards, experience.values, mask, self.config.gamma, self.config.lam)\n"
         "return replace(experience, rewards=rewards, advantages=made[0], returns=made[1])",
     )
-    """a lambda, and advantages and returns of the whitened rewards, which training_step makes again"""
+    """the rows as they came, and advantages and returns of the whitened rewards, which training_step makes again"""
 
 
 class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
