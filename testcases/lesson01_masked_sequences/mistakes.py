@@ -13,6 +13,9 @@ class GatherLogProbs(Wrong, of="gather_log_probs"):
     )
     """you divide the log-probabilities by temperature, so the probabilities no longer sum to 1; divide the logits,
     then normalize"""
+    only_the_picked_logit_divided = edit(" / temperature => ", "chosen - scaled => chosen / temperature - scaled")
+    """temperature divides only the picked logit, but the normalizer needs it too, or nothing sums to 1; divide all
+    logits first"""
     logit_not_normalized = edit(" - scaled.logsumexp(dim=-1) => ")
     """you return the logit itself, which is no log-probability until the logsumexp is subtracted"""
     probability_without_the_log = edit("chosen - scaled.logsumexp(dim=-1) => (chosen - scaled.logsumexp(dim=-1)).exp()")

@@ -9,6 +9,10 @@ WRONG = "What people get wrong"
 class LastTokenIndex(Wrong, of="last_token_index"):
     number_of_tokens_minus_one = instead("return attention_mask.long().sum(dim=1) - 1")
     """you count the real tokens, which gives the last index only if all padding is on the right"""
+    counted_from_the_first_token = instead(
+        "real = attention_mask.bool()\nreturn first_true_index(real) + real.sum(dim=1) - 1"
+    )
+    """you count the real tokens from the first one on, which ends too early where the mask has a gap between them"""
     always_the_last_column = edit(
         "first_true_index(attention_mask.bool().flip(dims=[1])) => "
         "torch.zeros_like(attention_mask[:, 0], dtype=torch.int64)"
@@ -28,6 +32,10 @@ class LastTokenIndex(Wrong, of="last_token_index"):
 class Forward(Wrong, of="RewardModel.forward"):
     last_column_read = edit("last_token_index(attention_mask) => -1")
     """you read [:, -1], which is the score of a padding token in a right-padded row"""
+    column_of_the_first_row_read = edit(
+        "hidden[rows, last_token_index(attention_mask)] => hidden[:, last_token_index(attention_mask)[0]]"
+    )
+    """every row is read at the column where the first one ends; pair each row with its own column"""
     positions_not_passed = edit("position_ids(attention_mask) => None")
     """you don't pass position_ids, so the backbone counts the padding on the left and the score depends on it"""
     positions_from_one = edit("position_ids(attention_mask) => attention_mask.long().cumsum(dim=1)")
@@ -187,6 +195,8 @@ class Calibrate(Wrong, of="calibrate"):
     """you calibrate for each batch in turn, so only the last one counts; put all rows together first"""
     bias_not_divided = edit("sub_(mean).div_(std) => sub_(mean)")
     """you shift the bias but don't divide it, though (w h + b - mean) / std divides every term"""
+    old_bias_not_divided = edit("sub_(mean).div_(std) => sub_(mean / std)")
+    """you divide the mean but not the old bias, though (w h + b - mean) / std divides every term"""
     divided_before_shifted = edit("sub_(mean).div_(std) => div_(std).sub_(mean)")
     """you divide first and then shift, but the mean is in the old units; subtract it before you divide"""
     divided_by_the_variance = edit("std() => var()")

@@ -17,6 +17,11 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
 
     own_reward_left_out = edit("torch.stack(to_go[::-1], dim=1) => (torch.stack(to_go[::-1], dim=1) - rewards)")
     """you leave out the token's own reward, so the sum begins one token too late"""
+    stored_before_the_reward = edit(
+        "to_go_t = torch.where => to_go.append(to_go_t)\n    to_go_t = torch.where",
+        "to_go_t)\n    to_go.append(to_go_t)\nreturn => to_go_t)\nreturn",
+    )
+    """you store the sum before the token's own reward is in it, so it holds only what comes after"""
     own_reward_discounted = edit("rewards[:, t] + gamma * to_go_t => gamma * (rewards[:, t] + to_go_t)")
     """the token's own reward is discounted as well, but it comes now, so its factor is 1"""
     discounted_from_the_first_token = edit(
@@ -56,7 +61,7 @@ class LeaveOneOutBaseline(Wrong, of="leave_one_out_baseline"):
     """you sum all K scores and divide by K - 1; take the response's own score out first"""
     sum_of_the_others = edit(" / (scores.shape[1] - 1) => ")
     """you sum the others but don't average them; divide by K - 1"""
-    mean_over_the_prompts = edit("dim=1 => dim=0", "scores.shape[1] - 1 => max(1, len(scores) - 1)")
+    mean_over_the_prompts = edit("dim=1 => dim=0", "scores.shape[1] - 1 => len(scores) - 1")
     """you average over the prompts, but the other responses to the same prompt are in the same row"""
     mean_of_the_batch_without_this_one = edit("sum(dim=1, keepdim=True) => sum()", "scores.shape[1] => scores.numel()")
     """you average over the whole batch, but another prompt's scores say nothing about this prompt"""

@@ -90,6 +90,11 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
         "return advantages => return advantages - values[..., :-1]",
     )
     """after n steps nothing is added, but what comes later is worth values[t + n]"""
+    next_advantages_rolled_round = edit(
+        "torch.cat([advantages[..., 1:], torch.zeros_like(advantages[..., :1])], dim=-1) => "
+        "advantages.roll(-1, dims=-1)"
+    )
+    """roll brings the first step round to the end, but nothing follows the last step; put 0 there"""
     n_step_return = edit("return advantages => return advantages + values[..., :-1]")
     """you don't subtract values[t], so this is the n-step return, not the advantage"""
     no_bootstrap_at_the_end = first(
@@ -217,6 +222,28 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "torch.zeros_like(values).scatter(1, order, packed.advantages) => packed.advantages"
     )
     """you don't move the packed answers back, but each belongs to the column that its token came from"""
+    moved_back_by_the_same_order = edit(
+        "torch.zeros_like(values).scatter(1, order, packed.advantages) => packed.advantages.gather(1, order)",
+        "advantages + values) => packed.returns.gather(1, order).masked_fill(~mask, 0.0))",
+    )
+    """you gather by the same order on the way back, but the way back is its inverse; scatter puts each number where its
+    token was"""
+    gaps_not_packed = instead("""
+        rewards, values = rewards.masked_fill(~mask, 0.0), values.masked_fill(~mask, 0.0)
+        dones = mask.sum(dim=1, keepdim=True) == torch.arange(1, mask.shape[1] + 1)
+        found = compute_gae(rewards, torch.nn.functional.pad(values, (0, 1)), dones, gamma, lam)
+        return AdvantagesAndReturns(*(part.masked_fill(~mask, 0.0) for part in found))
+    """)
+    """you take the columns as they stand, so a gap counts as a step and moves the end; pack the real tokens first"""
+    first_columns_for_the_tokens = instead("""
+        lengths = mask.sum(dim=1, keepdim=True)
+        dones = lengths == torch.arange(1, mask.shape[1] + 1)
+        used = torch.arange(mask.shape[1]) < lengths
+        values = torch.nn.functional.pad(values.masked_fill(~used, 0.0), (0, 1))
+        found = compute_gae(rewards.masked_fill(~used, 0.0), values, dones, gamma, lam)
+        return AdvantagesAndReturns(*(part.masked_fill(~used, 0.0) for part in found))
+    """)
+    """you take the first columns of a row for its real tokens, which is wrong as soon as there's a gap between them"""
     packed_out_of_order = edit("order = (~mask) => order = mask")
     """you put the masked columns first; move the real tokens to the left, in their order"""
     returns_not_masked = in_a_loop(

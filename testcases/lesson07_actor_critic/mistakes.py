@@ -167,7 +167,7 @@ class Freeze(Wrong, of="freeze"):
 class MakeReference(Wrong, of="make_reference"):
     policy_is_its_own_reference = edit("copy.deepcopy(policy) => policy")
     """the weights aren't copied, so the policy freezes itself, and its KL to itself is always 0"""
-    weights_shared_with_the_policy = edit(f"{POLICY_COPIED} => copy.copy(policy)")
+    weights_shared_with_the_policy = edit("deepcopy => copy")
     """copy.copy shares the weights, so the reference follows every step of the policy, and the KL stays 0"""
     reference_with_dropout = edit(f"{POLICY_COPIED} => copy.deepcopy(policy).requires_grad_(False)")
     """dropout of the copy is on, so the KL at step 0 is noise instead of 0"""
@@ -195,6 +195,12 @@ class ReferenceMode(Wrong, of="reference_mode"):
     requires_grad_not_restored = edit("parameter.requires_grad_(trainable[name]) => pass")
     """set_adapter and disable_adapter change which parameters require a gradient, and that isn't restored; store it
     before, restore it after"""
+    requires_grad_restored_too_early = edit(
+        "    policy.set_adapter(trained)\n => ",
+        "(trainable[name]) => (trainable[name])\n    if REFERENCE in policy.peft_config:\n        "
+        "policy.set_adapter(trained)",
+    )
+    """requires_grad is restored before set_adapter, which changes it once more; restore it last"""
     reference_stays_on = edit(
         "policy.set_adapter(trained) => pass", "parameter.requires_grad_(trainable[name]) => pass"
     )

@@ -29,6 +29,17 @@ class SampleToken(Wrong, of="sample_token"):
     """the mask was made for sorted tokens and is used on unsorted ones; gather it back to where each token was"""
     kth_token_dropped = edit("logits < smallest_kept => logits <= smallest_kept")
     """the k-th most likely token is cut as well, because `<=` is used where `<` should be"""
+    top_p_of_the_whole_vocabulary = edit(
+        "logits = logits / temperature => logits = logits / temperature\nwhole = logits.softmax(dim=1)",
+        "logits.softmax(dim=1).sort => whole.sort",
+        read=CUTS,
+    )
+    """top_p counts the whole vocabulary, but it cuts what top_k has left, whose probabilities sum to 1 again"""
+    rank_taken_for_the_token = edit(
+        "multinomial(logits.softmax(dim=1), 1 => multinomial(logits.softmax(dim=1).sort(descending=True).values, 1"
+    )
+    """you draw from sorted probabilities and return the rank, but the token's number is asked for; gather it from the
+    order"""
     argmax_taken = instead("return logits.argmax(dim=1)")
     """the most likely token is taken instead of drawn, so nothing else is ever tried"""
     cut_tokens_at_logit_0 = edit(
@@ -62,6 +73,8 @@ class Generate(Wrong, of="generate"):
     """only the first of the stop tokens is looked for, but any of them ends a row"""
     never_ends_early = edit("if not is_writing.any(): => if False:")
     """the loop runs to max_new_tokens although all rows have stopped, but T should be the length of the longest row"""
+    stopped_rows_not_remembered = edit("is_writing & ~is_stop => ~is_stop")
+    """a row that stopped earlier isn't remembered, so the loop ends only when all rows stop in the same step"""
     ends_with_the_first_row = edit("is_writing.any() => is_writing.all()")
     """the loop ends when the first row has stopped, so the others are cut off in mid-sentence"""
     junk_after_the_stop = edit("truncate_after_stop(sampled, stop_token_ids, pad_token_id) => sampled")

@@ -107,7 +107,7 @@ class OptimizerStep(Wrong, of="PPOTrainer.optimizer_step"):
     tokens"""
     microbatches_summed = edit("loss * weights[-1] => loss")
     """the microbatches' losses are summed without weights, so twice as many microbatches give twice the gradient"""
-    weighted_by_rows = edit("loss * weights[-1] => loss * len(microbatch) / len(minibatch)")
+    weighted_by_rows = edit("int(microbatch.mask.sum()) / tokens => len(microbatch) / len(minibatch)")
     """a microbatch is weighted by its share of the rows, but the losses are means over tokens; count tokens"""
     only_the_last_microbatch_learns = edit(
         "    loss, statistics =>     self.optimizer.zero_grad()\n    loss, statistics"
