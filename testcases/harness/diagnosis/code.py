@@ -5,6 +5,7 @@ import copy
 import functools
 import re
 import sys
+import warnings
 from collections import Counter
 from contextlib import suppress
 from types import CodeType
@@ -97,7 +98,7 @@ def function_in(text: str, exercise: str) -> str:
 
 def words_of(code: str) -> Counter[str]:
     """How often each name, number and sign stands in a piece of code, without comments, brackets, dots and commas."""
-    return Counter(re.findall(r"\w+|\*\*|//|[<>=!]=|[^\w\s()\[\],.:]", re.sub("#.*", "", code)))
+    return Counter(re.findall(r"\d+\.\d+|\w+|\*\*|//|[<>=!]=|[^\w\s()\[\],.:]", re.sub("#.*", "", code)))
 
 
 def distance(words: Counter[str], others: Counter[str]) -> int:
@@ -119,7 +120,9 @@ def code_in(whole: ast.Module | str, name: str) -> CodeType:
     Raises:
         SyntaxError: it is no Python.
     """
-    code: Any = compile(whole, "<changed>", "exec", dont_inherit=True)
+    with warnings.catch_warnings():  # An edit may be odd, such as a number with an index.
+        warnings.simplefilter("ignore")
+        code: Any = compile(whole, "<changed>", "exec", dont_inherit=True)
     while code.co_name != name:
         code = next(one for one in code.co_consts if isinstance(one, CodeType) and one.co_name in ("Holder", name))
     return code

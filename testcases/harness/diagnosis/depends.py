@@ -1,6 +1,7 @@
 """What an answer depends on, and must or must not: true of the code whatever else is wrong with it.
 
-An argument is changed, and both answers are asked again: does it change nothing, and does padding enter?
+An argument is changed, and both answers are asked again: does it change nothing, does padding enter,
+and do rows get mixed up?
 """
 
 from collections.abc import Iterator, Sequence
@@ -106,7 +107,23 @@ def _padding(seen: _Question) -> Iterator[Sign]:
         alike_in_shape = {key: value for key, value in given if isinstance(value, Tensor) and value.shape == mask.shape}
         answers = seen.changed(**{key: _one_more(value) for key, value in alike_in_shape.items()})
         if answers and _is_same(seen.right, answers[0], mask) and not _is_same(seen.mine, answers[1], mask):
-            yield Sign(Shows.PADDING_ENTERS, (name,))
+            # Where rows get mixed up, one more column moves their numbers.
+            yield Sign(Shows.ROWS_MIXED) if _mixes_rows(seen) else Sign(Shows.PADDING_ENTERS, (name,))
+
+
+def _mixes_rows(seen: _Question) -> bool:
+    """Whether the rows in another order get other answers, and not in the right answer."""
+    given = {name: one for name, one in seen.asked.arguments.items() if isinstance(one, Tensor) and one.dim()}
+    if len({len(one) for one in given.values()}) != 1:
+        return False
+    answers = seen.changed(**{name: one.flip(0) for name, one in given.items()})
+    return answers is not None and _is_flipped(seen.right, answers[0]) and not _is_flipped(seen.mine, answers[1])
+
+
+def _is_flipped(one: Outcome, other: Outcome) -> bool:
+    due, got = parts_of(one), parts_of(other)
+    turned = {part: value.flip(0) for part, value in due.items() if isinstance(value, Tensor) and value.dim()}
+    return all(alike(value, got.get(part)) for part, value in (due | turned).items())
 
 
 def _one_more(tensor: Tensor) -> Tensor:
@@ -153,8 +170,12 @@ def _moves(seen: _Question, part: Part | None, right: Outcome) -> bool:
     return any(not alike(due[one], other.get(one)) for one in due if part is None or part.holds(one))
 
 
+def has_effect(asked: Call, name: str, ask: Ask) -> bool:
+    """Whether another value of an argument changes the student's answer to this question."""
+    return _acts(_Question(_tame(asked), ask), name)
+
+
 def _acts(seen: _Question, name: str) -> bool:
-    """Whether another value of an argument changes the student's answer."""
     changed = [answers for other in _others(seen.asked, name) if (answers := seen.changed(**{name: other}))]
     return any(not alike(seen.mine.value, mine.value) for _, mine in changed)
 

@@ -37,6 +37,7 @@ NAMES = {
     "argmax": ("argmin",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt", "reciprocal"), "square": ("abs",),
     "logsigmoid": ("sigmoid", "softplus"), "logsumexp": ("sum", "amax"), "append": ("extend",), "triu": ("tril",),
     "var": ("std",), "std": ("var",), "amax": ("amin",), "amin": ("amax",), "floor": ("ceil",), "ceil": ("floor",),
+    "copy": ("deepcopy",), "repeat": ("repeat_interleave",), "nanmean": ("mean",), "nansum": ("sum",),
 }  # fmt: skip
 
 
@@ -117,6 +118,8 @@ def _of_call(node: ast.Call) -> Iterator[ast.AST]:
         yield changed(node, args=[*args[:i], args[i + 1], args[i], *args[i + 2 :]])
     for i in range(len(keywords)):
         yield changed(node, keywords=keywords[:i] + keywords[i + 1 :])
+        for other in NAMES.get(keywords[i].arg or "", ()):
+            yield changed(node, keywords=[*keywords[:i], changed(keywords[i], arg=other), *keywords[i + 1 :]])
     if args:
         yield changed(node, args=args[:-1])
 
@@ -152,7 +155,8 @@ def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
     for slot, node in slots_of(tree):
         more = (*_moved(node), *_methods(slot, node), *_names(slot, node, names))
         for new in (*edits_of(node), *more):
-            if new is not node:
+            is_minus_0 = isinstance(slot[0], ast.UnaryOp) and getattr(new, "value", None) == 0
+            if new is not node and not is_minus_0:
                 yield slot, new
 
 

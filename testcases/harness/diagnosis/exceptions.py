@@ -5,8 +5,6 @@ import difflib
 import importlib.util
 import re
 
-from torch import Tensor
-
 from ..execution.messages import Call, StudentError
 from .values import Shows, Sign
 
@@ -95,6 +93,21 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         "`x[..., i]` counts from the last",
     ),
     (
+        r"cannot assign .* as parameter",
+        "a parameter of a module can't be replaced by a plain tensor",
+        "change it in place under no_grad, with `copy_`, `div_` or `sub_`",
+    ),
+    (
+        r"selected index k out of range",
+        "`topk` is asked for more entries than there are",
+        "take the smaller of the two numbers, or leave it out there",
+    ),
+    (
+        r"int too large to convert to float",
+        "a whole number this large doesn't fit into a float",
+        "divide the whole numbers by each other, since Python rounds only the result",
+    ),
+    (
         r"same dtype|but (found|got) (Double|Float)|expected m1 and m2 to have the same dtype|"
         r"self and.*dtype|must match.*dtype",
         "two tensors of different dtypes meet",
@@ -105,7 +118,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
 SIZES = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 BOUNDS = re.compile(r"index (-?\d+) is out of bounds for dimension -?\d+ with size (\d+)")
 UNKNOWN = re.compile(r"name '(\w+)' is not defined")
-NO_ATTRIBUTE = re.compile(r"'(?!NoneType)(\w+)' object has no attribute '(\w+)'")
 IMPORTS = {
     "F": "import torch.nn.functional as F",
     "np": "import numpy as np",
@@ -134,12 +146,6 @@ def cause_of_error(error: StudentError, call: Call, known: set[str]) -> Sign | N
             return Sign(Shows.RAISED, (idea, remedy))
     if found := UNKNOWN.search(said):
         return _of_name(found[1], known)
-    if (found := NO_ATTRIBUTE.search(said)) and error.frames:
-        close = difflib.get_close_matches(
-            found[2], {*(dir(Tensor) if found[1] == "Tensor" else known)} - {found[2]}, n=1, cutoff=0.75
-        )
-        if close:
-            return Sign(Shows.MISSPELT, (found[1], found[2], close[0]))
     if "NoneType" in said and (names := [name for name, value in call.arguments.items() if value is None]):
         return Sign(Shows.MAY_BE_NONE, (names[0],))
     if "NoneType" in said and call.scenario is None:

@@ -22,7 +22,7 @@ from ..oracle.reference import Reference, calls_made, examples, kept
 from ..report.compare import alike, same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, function_in, words_of
-from .depends import facts
+from .depends import facts, has_effect
 from .exceptions import cause_of_error, names_in
 from .invariants import broken
 from .mistakes import Bench, bench_of
@@ -146,7 +146,8 @@ class Explanation:
         near, share = self._nearest_to(bench, candidates, answers, On.MOST)
         if near and share == 1:
             return (Named((near,)),)
-        pair = self._pair(seen, most) if is_first else ()
+        pairs = self._giving_pairs(seen, candidates, most) if is_first else []
+        pair = next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ())
         is_named = bool(pair) and all(one.wrong for one in pair)
         if own and not is_named and (lines := own.twice()):
             return (*found, lines)
@@ -154,11 +155,15 @@ class Explanation:
             return (Named((near,) if near in pair else pair),)
         if near:
             return (Named((near,), is_all=False),)
+        if partly := self._partly(bench, pairs, answers, On.MOST):
+            return (partly,)
         if idea or mine.error:
             return found
         some, _ = self._nearest_to(bench, candidates, answers, On.SOME)
         if some:
             return (Named((some,), is_all=False),)
+        if partly := self._partly(bench, pairs, answers, On.SOME):
+            return (partly,)
         return self._fact(seen, part)
 
     def _in_a_hunt(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
@@ -224,10 +229,12 @@ class Explanation:
         """Those that give this answer. A question that costs much is asked of one that gives all examples."""
         every = iter(self._sorted(bench.lesson, bench.exercise))
         if most < FEW:
-            answers, most = self._answers(bench.lesson, bench.exercise), 1
-            alike = (one for one in every if agree(functools.partial(_of_example, bench, one), answers, On.ALL))
-            every = alike if answers.wrong_ones else iter(())
-        return (one for one in itertools.islice(every, most) if self._gives(bench, one, seen, part))
+            answers = self._answers(bench.lesson, bench.exercise)
+            alike = (one for one in every if agree(functools.partial(_of_example, bench, (one,)), answers, On.ALL))
+            # Where no example is wrong, several agree, and only what somebody has named is believed.
+            every, most = (alike, 1) if answers.wrong_ones else ((one for one in alike if one.wrong), MOST_SLOW)
+        given = (one for one in itertools.islice(every, most) if self._gives(bench, one, seen, part))
+        return (one for one in given if not self._is_refuted((one,), seen))
 
     def _gives(self, bench: Bench, mistake: Mistake, seen: Seen, part: Part | None) -> bool:
         """Whether it gives the answer, or its values where these are wrong: gradients are lost elsewhere as well."""
@@ -251,7 +258,7 @@ class Explanation:
         earlier = self._failed.get((bench.lesson, bench.exercise), ())
         if not all(same_outcome(mine, bench.ask(asked, *mistakes)) for asked, _, mine in earlier):
             return False
-        return agree(lambda i: bench.ask_example(i, *mistakes), answers, On.ALL) == 1
+        return agree(functools.partial(_of_example, bench, mistakes), answers, On.ALL) == 1
 
     def _of_16_bits(self, seen: Seen) -> Sign | None:
         """That 16 bits are too few: numbers so rough agree by chance, so no mistake is named."""
@@ -264,27 +271,39 @@ class Explanation:
         self, bench: Bench, candidates: Sequence[Mistake], answers: Answers, on: On
     ) -> tuple[Mistake | None, float]:
         """The one that gives most of the answers, and their share."""
-        shares = [(one, agree(functools.partial(_of_example, bench, one), answers, on)) for one in candidates]
+        shares = [(one, agree(functools.partial(_of_example, bench, (one,)), answers, on)) for one in candidates]
         best = max(shares, key=lambda one: one[1], default=(None, 0.0))
         return best if best[1] else (None, 0.0)
 
-    def _pair(self, seen: Seen, most: int) -> tuple[Mistake, ...]:
-        """Two mistakes that together give every answer."""
-        bench = bench_of(seen[0].lesson, seen[0].exercise)
-        pairs = self._pairs(bench)[: most // 2]
-        return next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ())
+    def _partly(self, bench: Bench, pairs: Sequence[tuple[Mistake, ...]], answers: Answers, on: On) -> Named | None:
+        """Two named mistakes beside which there is another one."""
+        for pair in (one for one in pairs if one[0].wrong and one[1].wrong):
+            if agree(functools.partial(_of_example, bench, pair), answers, on):
+                return Named(pair, is_all=False)
+        return None
 
-    def _pairs(self, bench: Bench) -> list[tuple[Mistake, ...]]:
-        """First those whose words are most like the student's."""
+    def _giving_pairs(self, seen: Seen, candidates: Sequence[Mistake], most: int) -> list[tuple[Mistake, ...]]:
+        """Two mistakes that together give the values of this answer: first those of which one gives it alone, then
+        those whose words are most like the student's."""
+        asked, right, mine = seen
+        bench = bench_of(asked.lesson, asked.exercise)
         words, answers = self._words(bench.lesson, bench.exercise), self._answers(bench.lesson, bench.exercise)
         each = [one for one in bench.mistakes if one.change and bench.exists(one)]
         # One that is wrong where the student is right is rarely undone by another.
         for i in answers.right_ones[:MOST_RIGHT]:
-            right = answers.seen[i][1]
-            each = [one for one in each if same_outcome(right, bench.ask_example(i, one))]
+            due = answers.seen[i][1]
+            each = [one for one in each if same_outcome(due, bench.ask_example(i, one))]
         both = {one: bench.words(one) for one in each}
         pairs = [pair for pair in itertools.combinations(each, 2) if pair[0].wrong or pair[1].wrong]
-        return sorted(pairs, key=lambda pair: distance(words, both[pair[0]] + both[pair[1]]))
+        pairs.sort(key=lambda pair: (not {*pair} & {*candidates}, distance(words, both[pair[0]] + both[pair[1]])))
+        in_value = not same_outcome(right, mine, values_only=True)
+        given = [pair for pair in pairs[: most // 2] if same_outcome(mine, bench.ask(asked, *pair), in_value)]
+        return [pair for pair in given if not self._is_refuted(pair, seen)]
+
+    def _is_refuted(self, mistakes: Sequence[Mistake], seen: Seen) -> bool:
+        """Whether it says of an argument that it has no effect, and it has one."""
+        ignored = [one.sign.about[0] for one in mistakes if one.sign and one.sign.shows is Shows.IGNORED]
+        return any(has_effect(seen[0], name, self._both) for name in ignored)
 
     @kept
     def _sorted(self, lesson: str, exercise: str) -> list[Mistake]:
@@ -398,8 +417,8 @@ class Explanation:
         return self._costs[key]
 
 
-def _of_example(bench: Bench, mistake: Mistake, index: int) -> Outcome:
-    return bench.ask_example(index, mistake)
+def _of_example(bench: Bench, mistakes: Sequence[Mistake], index: int) -> Outcome:
+    return bench.ask_example(index, *mistakes)
 
 
 class NoExplanation(Explanation):

@@ -183,6 +183,7 @@ class Search:
         self._good = [one for one in answers if same_outcome(*one[1:])][:MOST_RIGHT]
         self._only_less = len(self._wrong) < 2
         self._base = [share_of_outcome(right, mine) for _, right, mine in self._wrong]
+        self._written = "\n".join(map(ast.unparse, own.tree.body)).replace("`", "'")
         self._better: list[tuple[float, Place]] = []
         """Edits that make more numbers right and none wrong."""
 
@@ -190,7 +191,7 @@ class Search:
         for place in self._edits()[: self._most]:
             if self._own.is_tired:
                 return None
-            step = step_of(place)
+            step = step_of(place, self._written)
             with _edited(place):
                 if self._is_repair(place):
                     return Repair((step,))
@@ -198,15 +199,14 @@ class Search:
 
     def twice(self) -> Repair | None:
         """After `once`, which finds the first edits."""
-        written = "\n".join(map(ast.unparse, self._own.tree.body)).replace("`", "'")
         for _, first in sorted(self._better, key=lambda one: -one[0])[:MOST_FIRST]:
-            step = step_of(first)
+            step = step_of(first, self._written)
             with _edited(first):
                 for second in self._edits()[: min(MOST_SECOND, self._most // MOST_FIRST)]:
                     if self._own.is_tired:
                         return None
-                    other = step_of(second)
-                    if other.old not in written:
+                    other = step_of(second, self._written)
+                    if other.old not in self._written:
                         continue  # An edit of the first edit: the student has no such code.
                     with _edited(second):
                         if self._is_repair():
@@ -239,9 +239,16 @@ class Search:
         return all(same_outcome(one[1], self._own.answer(code, one)) for one in self._good)
 
 
-def step_of(place: Place) -> Step:
+def step_of(place: Place, written: str) -> Step:
+    """A name or a number alone says little, so it is shown with what it stands in, if the student has written that."""
+    (parent, _, _), new = place
     old = held_at(place)
-    return Step(_line_of(old), _shown(old), _shown(place[1]))
+    is_alone = isinstance(old, (ast.Name, ast.Constant)) and isinstance(parent, (ast.expr, ast.keyword, ast.Slice))
+    if not is_alone or _shown(parent) not in written:
+        return Step(_line_of(old), _shown(old), _shown(new))
+    before = _shown(parent)
+    with _edited(place):
+        return Step(_line_of(old), before, _shown(parent))
 
 
 def _words_between(old: ast.AST, new: ast.AST, known: dict[int, Counter[str]]) -> Counter[str]:

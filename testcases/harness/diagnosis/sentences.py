@@ -79,10 +79,13 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "padding enters, because one more column where `{0}` is False changes your answer",
         "select the real tokens first, then compute",
     ),
+    Shows.ROWS_MIXED: (
+        "the rows of the batch get mixed up, because their order changes their answers",
+        "look at each reshape, view, repeat and index: every row needs its own numbers",
+    ),
     Shows.RAISED: ("{0}", "{1}"),
     Shows.NOT_IMPORTED: ("your file doesn't import `{0}`", "write `{1}` at its top"),
     Shows.UNKNOWN_NAME: ("your file has no `{0}`", "look for a typo or a missing import"),
-    Shows.MISSPELT: ("a value of type {0} has no `{1}`, but it has `{2}`", ""),
     Shows.MAY_BE_NONE: ("`{0}` may be None, which stands for something of its own", "the docstring says for what"),
     Shows.LEFT_OUT: (
         "something is None here, such as an optional argument or the answer of a function without `return`",
@@ -127,7 +130,8 @@ SHOWN, SHOWN_OF_TWO = 60, 44
 def remedies_of(diagnosis: Diagnosis) -> list[str]:
     """What a hint adds: what to do about each cause."""
     found = [remedy for cause in diagnosis.causes for remedy in _remedies(cause) if remedy]
-    return [f"{one[:1].upper()}{one[1:]}." for one in found]
+    # Code, such as nan_to_num, keeps its small letter.
+    return [f"{one if {*'_=('} & {*one.split()[0]} else one[:1].upper() + one[1:]}." for one in found]
 
 
 def section_of(diagnosis: Diagnosis, asked: Call, said: Sequence[str] = ()) -> str:

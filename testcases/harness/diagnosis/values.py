@@ -58,11 +58,10 @@ class Shows(Enum):
     OTHER_DTYPE, DIGITS_LOST, OVERFLOWS, NAN_MADE, A_NUMBER, A_TENSOR = (auto() for _ in range(6))
 
     # What an answer depends on, and must or must not.
-    PADDING_ENTERS = auto()
+    PADDING_ENTERS, ROWS_MIXED = auto(), auto()
 
     # What an exception says.
-    RAISED, NOT_IMPORTED, UNKNOWN_NAME, MISSPELT = (auto() for _ in range(4))
-    MAY_BE_NONE, LEFT_OUT, ONE_ENTRY, ONE_PAST = (auto() for _ in range(4))
+    RAISED, NOT_IMPORTED, UNKNOWN_NAME, MAY_BE_NONE, LEFT_OUT, ONE_ENTRY, ONE_PAST = (auto() for _ in range(7))
 
 
 @dataclass(frozen=True)
