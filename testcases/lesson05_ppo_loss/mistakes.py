@@ -67,7 +67,8 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     log_ratio_clipped = edit(
         "ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) => ratio.log().clamp(-clip_epsilon, clip_epsilon).exp()"
     )
-    """you clip log(ratio) to clip_epsilon, but it is the ratio that stays in 1 - clip_epsilon to 1 + clip_epsilon"""
+    """you clip log(ratio) to clip_epsilon, but the ratio itself should stay between 1 - clip_epsilon and 1 +
+    clip_epsilon"""
     lower_bound_is_a_quotient = edit("1 - clip_epsilon => 1 / (1 + clip_epsilon)")
     """your lower bound is 1 / (1 + clip_epsilon), but it should be 1 - clip_epsilon"""
     ratio_inverted = edit("log_probs - old_log_probs => old_log_probs - log_probs")

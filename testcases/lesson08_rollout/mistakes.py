@@ -34,7 +34,7 @@ class SampleToken(Wrong, of="sample_token"):
         "logits.softmax(dim=1).sort => whole.sort",
         read=CUTS,
     )
-    """top_p counts the whole vocabulary, but it cuts what top_k has left, whose probabilities sum to 1 again"""
+    """top_p counts the whole vocabulary, but it should count only what top_k has left, rescaled to sum to 1"""
     rank_taken_for_the_token = edit(
         "multinomial(logits.softmax(dim=1), 1 => multinomial(logits.softmax(dim=1).sort(descending=True).values, 1"
     )

@@ -19,8 +19,8 @@ class PlanMicrobatches(Wrong, of="plan_microbatches"):
     empty_microbatches_left_out = edit("in starts] => in starts if start < len(share)]")
     """a process whose rows are used up stays away from the last pass, and the others wait; give it empty ones"""
     own_rows_split = edit("[share[start : start + size] for start in starts] => list(share.split(size))")
-    """each process splits its own rows, so one with fewer rows has fewer microbatches, and the others wait; give it
-    empty ones"""
+    """each process splits only its own rows, so one with fewer rows ends early, and the others wait for it; give it
+    empty microbatches"""
     rest_dropped = edit(
         "-(-len(lengths) // n_processes) => max(len(lengths) // n_processes, 1)",
         "[process::n_processes] => [process::n_processes][:most_rows]",
