@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -142,28 +142,26 @@ class Explanation:
             return (*found, line)
         if whole or most < FEW:
             return found
-        answers = self._answers(*key)
-        near, share = self._nearest_to(bench, candidates, answers, On.MOST)
-        if near and share == 1:
-            return (Named((near,)),)
+        singles = [(one,) for one in candidates]
+        near, share = self._nearest_to(bench, singles, On.MOST)
+        if share == 1:
+            return (Named(near),)
         pairs = self._giving_pairs(seen, candidates, most) if is_first else []
         pair = next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ())
         is_named = bool(pair) and all(one.wrong for one in pair)
         if own and not is_named and (lines := own.twice()):
             return (*found, lines)
         if pair:
-            return (Named((near,) if near in pair else pair),)
-        if near:
-            return (Named((near,), is_all=False),)
-        if partly := self._partly(bench, pairs, answers, On.MOST):
-            return (partly,)
+            return (Named(near if {*near} & {*pair} else pair),)
+        # Of two it is said only where somebody has named both.
+        listed = [pair for pair in pairs if pair[0].wrong and pair[1].wrong]
+        if near := near or self._nearest_to(bench, listed, On.MOST)[0]:
+            return (Named(near, is_all=False),)
         if idea or mine.error:
             return found
-        some, _ = self._nearest_to(bench, candidates, answers, On.SOME)
-        if some:
-            return (Named((some,), is_all=False),)
-        if partly := self._partly(bench, pairs, answers, On.SOME):
-            return (partly,)
+        for several in (singles, listed):
+            if some := self._nearest_to(bench, several, On.SOME)[0]:
+                return (Named(some, is_all=False),)
         return self._fact(seen, part)
 
     def _in_a_hunt(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
@@ -175,9 +173,8 @@ class Explanation:
         for one in named if not same_outcome(right, mine) else ():
             if self._is_whole(bench, (one,), seen):
                 return (Named((one,)),)
-        near, _ = self._nearest_to(bench, named, self._answers(*key), On.MOST)
-        if near:
-            return (Named((near,)),)
+        if near := self._nearest_to(bench, ((one,) for one in named), On.MOST)[0]:
+            return (Named(near),)
         with left_out():
             if mine.error and (sign := cause_of_error(mine.error, asked, self._names(*key))):
                 return (sign,)
@@ -268,19 +265,13 @@ class Explanation:
         return None
 
     def _nearest_to(
-        self, bench: Bench, candidates: Sequence[Mistake], answers: Answers, on: On
-    ) -> tuple[Mistake | None, float]:
-        """The one that gives most of the answers, and their share."""
-        shares = [(one, agree(functools.partial(_of_example, bench, (one,)), answers, on)) for one in candidates]
-        best = max(shares, key=lambda one: one[1], default=(None, 0.0))
-        return best if best[1] else (None, 0.0)
-
-    def _partly(self, bench: Bench, pairs: Sequence[tuple[Mistake, ...]], answers: Answers, on: On) -> Named | None:
-        """Two named mistakes beside which there is another one."""
-        for pair in (one for one in pairs if one[0].wrong and one[1].wrong):
-            if agree(functools.partial(_of_example, bench, pair), answers, on):
-                return Named(pair, is_all=False)
-        return None
+        self, bench: Bench, several: Iterable[tuple[Mistake, ...]], on: On
+    ) -> tuple[tuple[Mistake, ...], float]:
+        """Those that give most of the answers, and their share."""
+        answers = self._answers(bench.lesson, bench.exercise)
+        shares = [(one, agree(functools.partial(_of_example, bench, one), answers, on)) for one in several]
+        best = max(shares, key=lambda one: one[1], default=((), 0.0))
+        return best if best[1] else ((), 0.0)
 
     def _giving_pairs(self, seen: Seen, candidates: Sequence[Mistake], most: int) -> list[tuple[Mistake, ...]]:
         """Two mistakes that together give the values of this answer: first those of which one gives it alone, then

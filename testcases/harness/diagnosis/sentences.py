@@ -110,8 +110,9 @@ def causes_of(diagnosis: Diagnosis, exercise: str) -> list[tuple[str, str]]:
         found.append((HEAD, f"`{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}"))
     there, head = "There, " if diagnosis.inside else "", ""
     for cause in ideas or diagnosis.causes:
-        several = isinstance(cause, Named) and not cause.is_all
-        first = "Must hold:" if isinstance(cause, Invariant) else "One of several causes:" if several else HEAD
+        first = "Must hold:" if isinstance(cause, Invariant) else HEAD
+        if isinstance(cause, Named) and not cause.is_all:
+            first = f"{'One' if len(cause.mistakes) == 1 else 'Two'} of several causes:"
         for idea in _ideas(cause):
             found.append((head or ("" if there else first), f"{there}{idea.rstrip('.')}."))
             head, there = "And:", ""
