@@ -37,7 +37,6 @@ NAMES = {
     "argmax": ("argmin",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt", "reciprocal"), "square": ("abs",),
     "logsigmoid": ("sigmoid", "softplus"), "logsumexp": ("sum", "amax"), "append": ("extend",), "triu": ("tril",),
     "var": ("std",), "std": ("var",), "amax": ("amin",), "amin": ("amax",), "floor": ("ceil",), "ceil": ("floor",),
-    "copy": ("deepcopy",), "repeat": ("repeat_interleave",), "nanmean": ("mean",), "nansum": ("sum",),
 }  # fmt: skip
 
 
@@ -118,8 +117,6 @@ def _of_call(node: ast.Call) -> Iterator[ast.AST]:
         yield changed(node, args=[*args[:i], args[i + 1], args[i], *args[i + 2 :]])
     for i in range(len(keywords)):
         yield changed(node, keywords=keywords[:i] + keywords[i + 1 :])
-        for other in NAMES.get(keywords[i].arg or "", ()):
-            yield changed(node, keywords=[*keywords[:i], changed(keywords[i], arg=other), *keywords[i + 1 :]])
     if args:
         yield changed(node, args=args[:-1])
 
@@ -153,7 +150,7 @@ def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
     """Every edit of a function that may repair it: of one node, of a slice, and one name for another."""
     names = names_in(tree)
     for slot, node in slots_of(tree):
-        more = (*_moved(node), *_methods(slot, node), *_names(slot, node, names))
+        more = (*_moved(node), *_methods(slot, node), *_names(slot, node, names), *_calls(node))
         for new in (*edits_of(node), *more):
             is_minus_0 = isinstance(slot[0], ast.UnaryOp) and getattr(new, "value", None) == 0
             if new is not node and not is_minus_0:
@@ -224,6 +221,22 @@ def _is_value(slot: Slot, node: ast.AST) -> bool:
     is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
     is_plain = isinstance(node, (ast.Name, ast.Call, ast.BinOp, ast.Subscript, ast.Constant))
     return is_read and is_plain and slot[1] != "func" and not isinstance(slot[0], (ast.For, ast.Attribute))
+
+
+CALLS = {"copy": "deepcopy", "repeat": "repeat_interleave", "nanmean": "mean", "nansum": "sum"}
+"""What students call, and no solution."""
+
+
+def _calls(node: ast.AST) -> Iterator[ast.AST]:
+    """Another function, or `min=` for `max=`."""
+    if not isinstance(node, ast.Call):
+        return
+    if isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
+        yield changed(node, func=changed(node.func, attr=CALLS[node.func.attr]))
+    for i, keyword in enumerate(node.keywords):
+        for other in NAMES.get(keyword.arg or "", ()):
+            others = [*node.keywords[:i], changed(keyword, arg=other), *node.keywords[i + 1 :]]
+            yield changed(node, keywords=others)
 
 
 METHODS = ("detach", "exp", "log", "mean", "bool")
