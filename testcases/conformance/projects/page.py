@@ -30,7 +30,7 @@ cases of a kind don't agree. But a difference doesn't mean that the project is w
 --case gae-response-gap-01`), read the code, and judge for yourself. A case can also be wrong, and the README tells you
 how to convince us of that.
 
-Nearly every project declares the same two conventions, so the rows don't repeat them. First, the answer may hold
+Nearly every project declares the same two conventions, so the rows don't repeat them. First, the answer can hold
 anything on padding. Second, advantages and rewards carry no gradient. The rows also use four short phrases:
 
 - "Left out" names what a project leaves to its caller, such as a mask with gaps. We didn't run these cases, or we ran
@@ -45,7 +45,7 @@ On {opened} we looked up every thread named on this page in a public archive of 
 is from September 2026, so some threads may have changed since then. When we say that a difference hasn't been reported
 yet, we mean that we searched this archive on the same day and found nothing. For each of these differences,
 `testcases/conformance/projects/issues.md` has a text that you could send to the project. We searched only for the
-differences in the next section, and not for those in the other rows of the tables.
+differences in the next section, not for those in the other rows of the tables.
 
 ## The differences that you'd notice first
 """
