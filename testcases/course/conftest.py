@@ -18,11 +18,15 @@ from tiny_models import presets
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes run the tests, start with what is slow, then the many wrong and right answers to
-    exercises; end with the lessons' suites. So no process waits for another's last test."""
+    """Where several processes run the tests, each takes a file. Start with the longest, the tables of wrong and right
+    answers, then with what is slow; end with the lessons' suites. So no process waits for another's last file."""
     if hasattr(config, "workerinput"):
         items.sort(
-            key=lambda item: (not item.get_closest_marker("slow"), "[lesson" in item.name, bool(lesson_of(item.nodeid)))
+            key=lambda item: (
+                "[lesson" not in item.name,
+                not item.get_closest_marker("slow"),
+                bool(lesson_of(item.nodeid)),
+            )
         )
 
 
