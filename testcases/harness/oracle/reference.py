@@ -4,8 +4,10 @@ import functools
 import importlib
 import inspect
 import json
+import linecache
 import math
 import sys
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable
 from types import FrameType
@@ -113,12 +115,16 @@ class TooManyCalls(BaseException):
 
 def calls_made(run: Callable[[], object], most: float = math.inf) -> int:
     """How many calls of Python or C this leads to. After `most` it ends in the solution's code: nowhere else, since
-    what is half imported or half restored would stay so."""
+    what is half imported or half restored would stay so.
+
+    Not counted is how torch.manual_seed writes down the stack, which is deeper under pytest.
+    """
     made = 0
+    of_stack = (traceback.__file__, linecache.__file__)
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         nonlocal made
-        made += event in ("call", "c_call")
+        made += event in ("call", "c_call") and frame.f_code.co_filename not in of_stack
         if made >= most and frame.f_code.co_filename.startswith(str(SOLUTIONS)):
             raise TooManyCalls
 

@@ -25,6 +25,7 @@ class ByHeart:
         self.teacher, self.learns = teacher, True
         self.table: dict[bytes, Outcome] = {}
         self.alike: dict[Any, list[tuple[Call, Outcome]]] = {}
+        self.unloaded: dict[str, StudentError] = {}
 
     def run(self, call: Call) -> Outcome:
         key = packed(call)[1]
