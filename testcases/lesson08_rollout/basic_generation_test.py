@@ -45,10 +45,11 @@ def test_sample_token_shares_by_hand(weights, options, shares):
 
 @pytest.mark.points(2)
 def test_sample_token_keeps_rows_apart():
-    # The same two tokens at other places, and a certain one.
-    weights = [[2.0, 6.0, 1.0, 4.0], [6.0, 1.0, 4.0, 2.0], [0.0, 0.0, 0.0, 7.0]]
+    # The same two tokens at other places, with larger logits, and a certain one.
+    weights = [[2.0, 6.0, 1.0, 4.0], [60.0, 10.0, 40.0, 20.0], [0.0, 0.0, 0.0, 7.0]]
     shares = [[0.0, 0.6, 0.0, 0.4], [0.6, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]]
-    assert_equal(scenario("shares", of=sample_token)(logits=logs(*weights), seed=3, top_p=0.7), shares)
+    for options in ({"top_p": 0.7}, {"top_k": 2}):
+        assert_equal(scenario("shares", of=sample_token)(logits=logs(*weights), seed=3, **options), shares)
 
 
 AGREEMENT = {"same seed": True, "same generator once more": False, "other seed": False}

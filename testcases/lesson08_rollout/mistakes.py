@@ -18,6 +18,8 @@ class SampleToken(Wrong, of="sample_token"):
     it first"""
     top_k_ignored = first("top_k = 0")
     """top_k is ignored, so tokens beyond the k most likely ones still come"""
+    one_bound_for_all_rows = edit("values[:, -1:] => values.min()")
+    """the k-th largest logit is taken from the whole batch, but each row has its own"""
     least_likely_tokens_kept = edit(", descending=True => ", read=CUTS)
     """the tokens are sorted in ascending order, so unlikely ones fill top_p and the most likely one may go; say
     descending=True"""
