@@ -10,7 +10,6 @@ import pytest
 from testcases.course import unseen
 from testcases.course.unseen.__main__ import failures, lesson_of, subject_of
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson
-from testcases.harness.diagnosis import mistakes, own_code
 from testcases.harness.diagnosis.exceptions import CAUSES
 from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
@@ -146,10 +145,8 @@ ROWS = [
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_an_unseen_answer_hears_a_right_cause_or_nothing(row: unseen.Row, monkeypatch: pytest.MonkeyPatch):
+def test_an_unseen_answer_hears_a_right_cause_or_nothing(row: unseen.Row):
     """Who makes a message better takes its row out of `judged.toml`; who changes one reads it, and says what it is."""
-    for module in (mistakes, own_code):  # More than a student waits, so that a busy machine hears the same.
-        monkeypatch.setattr(module, "SECONDS", 4 * module.SECONDS)
     first = next(failures(subject_of(row.bodies), row.exercise), None)
     if not row.words:
         assert first is None, first
