@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from testcases.course import unseen
 from testcases.course.unseen.__main__ import failures, lesson_of, subject_of
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson
+from testcases.harness.diagnosis.cost import calls_made
 from testcases.harness.diagnosis.exceptions import CAUSES
 from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
@@ -17,7 +19,7 @@ from testcases.harness.diagnosis.sentences import SHOWN, causes_of
 from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named, Repair, Shows, Sign, Step
 from testcases.harness.execution.executor import Executor, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
-from testcases.harness.oracle.reference import calls_made, examples, shared_reference, with_change
+from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.compare import same_outcome
 from testcases.harness.report.failures import CheckFailed, wrap
 from testcases.harness.suite.runner import cases_of
@@ -309,6 +311,14 @@ def test_a_diagnosis_is_short():
     said: list[str] = []
     made = calls_made(lambda: said.append(first_failure(*changed(8, "Experience.rows", odd))))
     assert "expected" in said[0] and made < 1_500_000, said
+
+
+def test_a_question_that_seeds_costs_no_more_where_the_stack_is_deep():
+    def cost(deeper: int = 0) -> int:
+        return cost(deeper - 1) if deeper else calls_made(lambda: torch.manual_seed(0))
+
+    cost()  # torch loads more at its first call
+    assert cost() == cost(100)
 
 
 def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):

@@ -18,10 +18,11 @@ from ..catalog import read_lesson
 from ..execution.executor import Executor, InProcess, Missing
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import suspects
-from ..oracle.reference import Reference, calls_made, examples, kept
+from ..oracle.reference import Reference, examples, kept
 from ..report.compare import alike, same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, function_in, words_of
+from .cost import calls_made
 from .depends import facts, has_effect
 from .exceptions import cause_of_error, names_in
 from .invariants import broken

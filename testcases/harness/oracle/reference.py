@@ -4,13 +4,8 @@ import functools
 import importlib
 import inspect
 import json
-import linecache
-import math
-import sys
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 from ..catalog import SOLUTIONS, exists
@@ -107,34 +102,6 @@ def packed(call: Call) -> tuple[tuple[Any, bytes], bytes]:
 
 def _size_of(value: Any) -> int:
     return sum(100 + getattr(leaf, "nbytes", 0) for _, leaf in leaves(value))
-
-
-class TooManyCalls(BaseException):
-    """Raised in a solution whose calls are counted."""
-
-
-def calls_made(run: Callable[[], object], most: float = math.inf) -> int:
-    """How many calls of Python or C this leads to. After `most` it ends in the solution's code: nowhere else, since
-    what is half imported or half restored would stay so.
-
-    Not counted is how torch.manual_seed writes down the stack, which is deeper under pytest.
-    """
-    made = 0
-    of_stack = (traceback.__file__, linecache.__file__)
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal made
-        made += event in ("call", "c_call") and frame.f_code.co_filename not in of_stack
-        if made >= most and frame.f_code.co_filename.startswith(str(SOLUTIONS)):
-            raise TooManyCalls
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        run()
-    finally:
-        sys.setprofile(before)
-    return made
 
 
 def with_change(lesson: str, answer: NamedChange) -> InProcess:
