@@ -208,17 +208,12 @@ def known(lesson: str, statuses: Mapping[str, str], others: str) -> dict[str, pr
 
 def keep(results: progress.Results, whole: bool = True) -> dict[str, progress.Test]:
     """Put a run's results, of the files as they are, into what is kept, which it returns."""
-    version, known = (
-        progress.versions_in(progress.sources()),
-        {node: by_node(node.partition("/")[0])[node] for node in results},
-    )
-    results = {
-        node: {
-            case: replace(one, code=version(known[node].lesson, known[node].exercise)) for case, one in cases.items()
-        }
-        for node, cases in results.items()
-    }
+    version = progress.versions_in(progress.sources())
     collected = [entry for lesson in {node.partition("/")[0] for node in results} for entry in entries(lesson)]
+    code = {entry.node: version(entry.lesson, entry.exercise) for entry in collected}
+    results = {
+        node: {case: replace(one, code=code[node]) for case, one in cases.items()} for node, cases in results.items()
+    }
     progress.keep(progress.merged(progress.so_far(), collected, results, whole))
     return progress.so_far()
 
@@ -270,6 +265,7 @@ EDITS = {
     "nothing": (SOLVED, []),
     "empty-lines-and-comments": (SOLVED.replace("\n\n", "\n\n\n") + "# later\n", []),
     "its-own-body": (with_body(SOLVED, "return rewards"), ["td_errors"]),
+    "its-own-backslash": (with_body(SOLVED, '"""\\gamma"""\nreturn rewards'), ["td_errors"]),
     "its-own-argument": (SOLVED.replace("gamma: float = 0.99", "gamma: float = 0.9", 1), ["td_errors"]),
     "a-helper": (SOLVED + "\ndef helper():\n    return 1\n", ["compute_gae", "td_errors"]),
     "an-import": ("import math\n" + SOLVED, ["compute_gae", "td_errors"]),

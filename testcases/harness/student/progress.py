@@ -12,6 +12,7 @@ import ast
 import hashlib
 import json
 import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -165,7 +166,7 @@ def _code_beside(source: str, exercises: Collection[str]) -> str:
 
 @cache
 def _functions(source: str) -> tuple[tuple[str, int, int], ...]:
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
         return (*functions_in(ast.parse(source)),)
     return ()
 
