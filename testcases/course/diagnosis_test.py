@@ -17,13 +17,11 @@ from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
 from testcases.harness.diagnosis.sentences import SHOWN, causes_of
 from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named, Repair, Shows, Sign, Step
-from testcases.harness.execution.executor import Executor, solutions_changed
+from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.compare import same_outcome
-from testcases.harness.report.failures import CheckFailed, wrap
-from testcases.harness.suite.runner import cases_of
-from testcases.harness.suite.session import Engine
+from testcases.harness.report.failures import wrap
 
 SAMPLE = 12
 """One in so many of the unseen answers is asked in each run, all of them in the slow one."""
@@ -118,18 +116,14 @@ def is_plain(said: str, lesson: str) -> bool:
     return not OURS.search(said) and not any(f"{wrong.name}:" in said for wrong in wrong_answers(lesson))
 
 
-def first_failure(subject: Executor, lesson: str, exercise: str) -> str:
+def first_failure(subject: InProcess, exercise: str) -> str:
     """The report on the first test that fails, on one line."""
-    with Engine(subject).active():
-        for case in cases_of(lesson, exercise):
-            if isinstance(verdict := case.run(), CheckFailed):
-                return " ".join(str(verdict).split())
-    return ""
+    return " ".join(str(next(failures(subject, exercise), "")).split())
 
 
-def changed(number: int, exercise: str, change: Change) -> tuple[Executor, str, str]:
+def changed(number: int, exercise: str, change: Change) -> InProcess:
     lesson = read_lesson(str(number)).name
-    return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change)), lesson, exercise
+    return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change))
 
 
 @pytest.fixture(autouse=True)
@@ -178,9 +172,8 @@ def test_few_are_silent_and_next_to_none_is_false():
     "number, exercise, change, told", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(HEARD)]
 )
 def test_the_first_message(number: int, exercise: str, change: Change, told: str):
-    subject, lesson, exercise = changed(number, exercise, change)
-    said = first_failure(subject, lesson, exercise)
-    assert told in said and is_plain(said, lesson), said
+    said = first_failure(changed(number, exercise, change), exercise)
+    assert told in said and is_plain(said, lesson_of(exercise)), said
 
 
 @pytest.mark.slow
@@ -188,7 +181,7 @@ def test_the_first_message(number: int, exercise: str, change: Change, told: str
     "number, exercise, change, silent", [pytest.param(*row, id=f"{row[1]}-{i}") for i, row in enumerate(NOT_HEARD)]
 )
 def test_what_agrees_by_chance_is_not_told(number: int, exercise: str, change: Change, silent: str):
-    said = first_failure(*changed(number, exercise, change))
+    said = first_failure(changed(number, exercise, change), exercise)
     assert "expected" in said and silent not in said, said
 
 
@@ -222,7 +215,7 @@ def test_of_two_definitions_the_last_one_counts(number: int, exercise: str, olde
     file = f"{lesson}/{read_lesson(lesson).file_of(exercise)}"
     text = (SOLUTIONS / file).read_text("utf-8").replace("stacked + values", "stacked - values")
     text = text.replace("current / self.target - 1", "current / self.target")
-    said = first_failure(solutions_changed(lesson, {file: text + newer}), lesson, exercise)
+    said = first_failure(solutions_changed(lesson, {file: text + newer}), exercise)
     places = [said.find(f"defines `{exercise.partition('.')[0]}` twice"), said.find(told)]
     assert -1 not in places and places == sorted(places) and f"`{older}" not in said, said
 
@@ -240,15 +233,12 @@ ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * n
 def test_the_fault_of_an_exercise_that_is_called_comes_first(change: tuple[str, str], is_told: bool):
     lesson, file = "lesson04_gae", "lesson04_gae/gae.py"
     text = (SOLUTIONS / file).read_text("utf-8").replace(*ODD).replace(*change)
-    said = first_failure(solutions_changed(lesson, {file: text}), lesson, "compute_gae")
+    said = first_failure(solutions_changed(lesson, {file: text}), "compute_gae")
     assert ("`td_errors`, which `compute_gae` calls" in said) == is_told, said
 
 
 def test_the_remedy_is_left_to_the_hint():
-    subject, lesson, exercise = changed(4, "compute_gae", edit("stacked + values => stacked - values"))
-    with Engine(subject).active():
-        verdicts = [case.run() for case in cases_of(lesson, exercise)]
-    failed = next(one for one in verdicts if isinstance(one, CheckFailed))
+    failed = next(failures(changed(4, "compute_gae", edit("stacked + values => stacked - values")), "compute_gae"))
     assert "stacked + values" not in str(failed)
     assert failed.remedies == (
         "In line 164, write `stacked + values[..., :-1]` instead of `stacked - values[..., :-1]`.",
@@ -309,7 +299,7 @@ def test_a_diagnosis_is_short():
     """No change explains it, and no layer leads to more calls than it may."""
     odd = instead("return Experience(**{field.name: getattr(self, field.name).sin() for field in fields(self)})")
     said: list[str] = []
-    made = calls_made(lambda: said.append(first_failure(*changed(8, "Experience.rows", odd))))
+    made = calls_made(lambda: said.append(first_failure(changed(8, "Experience.rows", odd), "Experience.rows")))
     assert "expected" in said[0] and made < 1_500_000, said
 
 
@@ -326,7 +316,7 @@ def test_a_diagnosis_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch):
         raise RecursionError
 
     monkeypatch.setattr(Explanation, "_search", broken)
-    said = first_failure(*changed(4, "compute_gae", edit("stacked + values => stacked - values")))
+    said = first_failure(changed(4, "compute_gae", edit("stacked + values => stacked - values")), "compute_gae")
     assert "Likely cause" not in said and "expected in returns" in said
     assert {type(error) for error in faults} == {RecursionError}
     faults.clear()

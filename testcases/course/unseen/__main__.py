@@ -43,9 +43,9 @@ def subject_of(bodies: Mapping[str, str]) -> InProcess:
 
 
 def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
-    with (engine := Engine(subject)).active():
+    """Of its own tests, one after the other."""
+    with Engine(subject).active():
         for case in cases_of(lesson_of(exercise), exercise):
-            engine.begin_test(case.entry.is_basic)
             if isinstance(verdict := case.run(), CheckFailed):
                 yield verdict
 
