@@ -41,7 +41,7 @@ class Encoded(list[int]):
         self.text, self.columns = text, columns
 
 
-def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
+def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[Encoded]:
     """Return each prompt's token ids, not padded; those of a row have its columns. All else as `encode_prompts`."""
     try:
         if isinstance(prompts, str | bytes | Mapping):
@@ -57,7 +57,7 @@ def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[list[int]]:
     return [_encoded(prompt, number, tokenizer) for number, prompt in enumerate(listed)]
 
 
-def _encoded(prompt: Any, number: int, tokenizer: Any) -> list[int]:
+def _encoded(prompt: Any, number: int, tokenizer: Any) -> Encoded:
     """The token ids of one prompt; the text of a row becomes a user's message where there is a chat template."""
     if isinstance(prompt, Encoded):
         return prompt
@@ -144,7 +144,7 @@ def encode_prompts(prompts: Sequence[Prompt], tokenizer: Any, pad_token_id: int)
 
 
 def check_prompts(
-    prompts: Sequence[list[int]], policy: Any, reward_model: nn.Module | RewardFunction, config: PPOConfig
+    prompts: Sequence[Encoded], policy: Any, reward_model: nn.Module | RewardFunction, config: PPOConfig
 ) -> None:
     """Check before a run what it would meet only in the update in which it draws a prompt.
 
@@ -172,7 +172,7 @@ def check_prompts(
 
 def prepare(
     prompts: Sequence[Prompt], tokenizer: Any, policy: Any, reward_model: nn.Module | RewardFunction, config: PPOConfig
-) -> list[list[int]]:
+) -> list[Encoded]:
     """Tokenize and check the prompts of a run, and say what the tokenizer adds to them without being asked.
 
     Raises:
@@ -236,7 +236,7 @@ def takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
-def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> dict[str, list[Any]]:
+def columns_for(function: Callable[..., Any], prompts: Sequence[Encoded]) -> dict[str, list[Any]]:
     """Return what a reward function takes of these prompts by name, beside their texts: all if it has `**columns`.
 
     Raises:
@@ -248,23 +248,22 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[list[int]]) -> d
         return {}
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     needed = [one.name for one in named if one.default is one.empty]
-    rows = [prompt.columns if isinstance(prompt, Encoded) else {} for prompt in prompts]
-    for prompt, row in zip(prompts, rows, strict=True):
-        missing = [name for name in needed if name not in row]
+    for prompt in prompts:
+        missing = [name for name in needed if name not in prompt.columns]
         if missing:
             raise ValueError(
                 f"expected each prompt to have the column {missing[0]!r}, which the reward function "
                 f"{_name(function)} takes, got none in {_said(prompt)!r}"
             )
-    there = {name for row in rows for name in row}
+    there = {name for prompt in prompts for name in prompt.columns}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
     wanted = sorted(there) if takes_all else [one.name for one in named if one.name in there]
-    return {name: [row.get(name) for row in rows] for name in wanted}
+    return {name: [prompt.columns.get(name) for prompt in prompts] for name in wanted}
 
 
-def _said(prompt: list[int]) -> str:
+def _said(prompt: Encoded) -> str:
     """The beginning of a prompt as it was written, for a message."""
-    return ((prompt.text if isinstance(prompt, Encoded) else None) or str(prompt))[:60]
+    return (prompt.text or str(prompt))[:60]
 
 
 def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None) -> Scorer:
@@ -279,7 +278,7 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
 
     Returns:
         (input_ids (B, L), attention_mask (B, L), prompt_length) -> (B,) float32 scores on the device of the ids. With
-        `prompts`, the B prompts as `tokenize` gives them, a function gets the text and the columns of each row.
+        `prompts`, the B prompts as they came or from `tokenize`, a function gets the text and the columns of each row.
 
     Raises:
         ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
@@ -347,7 +346,7 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         said = texts(input_ids[:, :prompt_length], attention_mask[:, :prompt_length])
         encoded = tokenize(prompts, tokenizer) if prompts else []  # a caller may hand over rows as they are
         for row, prompt in enumerate(encoded):
-            if isinstance(prompt, Encoded) and prompt.text is not None:
+            if prompt.text is not None:
                 said[row] = prompt.text
         columns = columns_for(function, encoded)
         responses = texts(input_ids[:, prompt_length:], attention_mask[:, prompt_length:])

@@ -407,7 +407,7 @@ class PPOTrainer:
         """Refuse to be one of several processes; lesson 11's trainer has another rule."""
         check_configuration(self.accelerator, is_alone=True)
 
-    def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, list[list[int]]]]:
+    def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, Sequence[list[int]]]]:
         """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids.
 
         Those of a row also carry its text and columns, for a reward function.
@@ -417,12 +417,12 @@ class PPOTrainer:
         starts = range(0, len(prompt_ids), size)
         return [(slice(start, start + size), prompt_ids[start : start + size]) for start in starts]
 
-    def _encode(self, prompt_ids: list[list[int]]) -> tuple[Tensor, Tensor]:
+    def _encode(self, prompt_ids: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
         """Token ids and attention mask (B, P), padded on the left, where the models are."""
         input_ids, attention_mask = encode_prompts(prompt_ids, self.tokenizer, self.config.pad_token_id)
         return input_ids.to(self.accelerator.device), attention_mask.to(self.accelerator.device)
 
-    def _recomputed(self, responses: Generation, prompt_ids: list[list[int]]) -> Generation:
+    def _recomputed(self, responses: Generation, prompt_ids: Sequence[list[int]]) -> Generation:
         """The same responses with the policy's own log-probs, from one pass over prompt and response."""
         return recompute_log_probs(self.policy, *self._encode(prompt_ids), responses, self.config.temperature)
 
