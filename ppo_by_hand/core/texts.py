@@ -152,7 +152,10 @@ def check_prompts(
         ValueError: a prompt has a token that the policy doesn't know, doesn't fit with its response into a model's
             context, or doesn't have a column that the reward function needs.
     """
-    if not isinstance(reward_model, nn.Module):
+    readers = {"policy": policy}
+    if isinstance(reward_model, nn.Module):
+        readers["reward model"] = reward_model
+    else:
         columns_for(reward_model, prompts)
     known, longest = tokens_of(policy), max(prompts, key=len)
     for prompt in prompts:
@@ -161,7 +164,7 @@ def check_prompts(
                 f"expected token ids in [0, {known}), those of the policy, got {min(prompt)} to {max(prompt)} in the "
                 f"prompt {_said(prompt)!r}; encode it with the policy's tokenizer"
             )
-    for name, reader in (("policy", policy), ("reward model", reward_model)):
+    for name, reader in readers.items():
         context = context_length(reader)
         if context is not None and len(longest) + config.max_new_tokens > context:
             raise ValueError(

@@ -3,6 +3,7 @@
 import numpy
 import pytest
 import torch
+from transformers import GPT2Config
 
 from ppo_by_hand.core.texts import tokenize
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
@@ -92,6 +93,18 @@ def test_rows_are_prompts_as_in_the_command():
     language_run(counts, words, batch_size=2).train(rows)
     assert dict(zip(*SEEN[0], strict=True)) == {"dog": 1, words.decode([9, 10]): 3}
     assert rows[0] == {"prompt": "dog", "answer": 1}, "the user's rows are left as they are"
+
+
+def test_a_reward_function_of_a_model_with_a_shorter_context_may_hold_its_config():
+    """It reads texts, and cuts them itself."""
+
+    class Judge:
+        config = GPT2Config(n_positions=2)
+
+        def __call__(self, prompts, responses):
+            return [float(len(text)) for text in responses]
+
+    assert len(language_run(Judge(), hub.tokenizer()).train(["dog"])) == 1
 
 
 def test_conversations_become_prompts_by_the_lines_of_the_page():
