@@ -6,8 +6,8 @@ import torch
 from transformers import GPT2Config
 
 from ppo_by_hand.core.texts import tokenize
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
-from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
+from solutions.lesson07_actor_critic import ValueModel
+from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
 from testcases.course.trainers import PROMPTS, TokenSum, small_trainer
@@ -75,12 +75,8 @@ def counts(prompts, responses, answer):
 
 
 def language_run(reward, words, kind=PPOTrainer, **settings) -> PPOTrainer:
-    vocabulary = len(words)
-    policy = build_causal_lm("gpt2", vocabulary, **SMALL)
-    model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True)))
-    options = hub.TINY | {"num_updates": 1} | settings
-    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, **options)
-    return kind(model, reward, make_reference(policy), config, words)
+    parts = {"reward_model": reward, "tokenizer": words}
+    return small_trainer(kind, parts, len(words), **hub.TINY | {"num_updates": 1} | settings)
 
 
 def test_rows_are_prompts_as_in_the_command():

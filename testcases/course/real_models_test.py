@@ -32,8 +32,7 @@ def trainer_of(name, shared=False, policy=None, **settings):
     options = {"num_updates": 1, "batch_size": 8, "max_new_tokens": 8, "num_epochs": 1, "num_minibatches": 2}
     options |= {"learning_rate": 1e-3, "clip_score": None}
     config = PPOConfig(stop_token_ids=(STOP,), pad_token_id=PAD, **options | settings)
-    reference = None if hasattr(policy, "peft_config") else make_reference(policy)
-    return PPOTrainer(model, TokenSum(), reference, config)
+    return PPOTrainer(model, TokenSum(), make_reference(policy), config)
 
 
 def random_states():

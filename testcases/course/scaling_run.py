@@ -36,7 +36,7 @@ def make_trainer(
     reward: Any = None, lora: bool = False, checkpointing: bool = False, kind: Any = DistributedPPOTrainer, **more: Any
 ) -> Any:
     """A trainer that is the same in each process; its reference is another model, and its learning rate only falls."""
-    policy: Any = small_policy()
+    model = actor_and_critic(small_policy())
     if lora:
         from peft import LoraConfig, get_peft_model
 
@@ -44,10 +44,7 @@ def make_trainer(
         torch.manual_seed(0)
         with warnings.catch_warnings():  # peft asks for an attribute that transformers has renamed
             warnings.simplefilter("ignore", FutureWarning)
-            model = actor_and_critic(small_policy())
-            model.policy = keep_reference_adapter(get_peft_model(policy, config))
-    else:
-        model = actor_and_critic(policy)
+            model.policy = keep_reference_adapter(get_peft_model(model.policy, config))
     if checkpointing:
         enable_gradient_checkpointing(model)
     dtype = more.pop("dtype", torch.float64)

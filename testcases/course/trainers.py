@@ -38,9 +38,11 @@ def actor_and_critic(policy: Any) -> PolicyAndValue:
         return PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True)))
 
 
-def small_trainer(kind: type[PPOTrainer] = PPOTrainer, parts: dict[str, Any] | None = None, **settings: Any) -> Any:
+def small_trainer(
+    kind: type[PPOTrainer] = PPOTrainer, parts: dict[str, Any] | None = None, words: int = 12, **settings: Any
+) -> Any:
     """A trainer in float64; `parts` replace its own, by the names of the trainer's arguments."""
-    policy = small_policy()
+    policy = small_policy(words=words)
     own = {"model": actor_and_critic(policy).double(), "reward_model": TokenSum(), "ref_model": make_reference(policy)}
     options = {"num_updates": 2, "batch_size": 5, "max_new_tokens": 6, "num_minibatches": 2, "num_epochs": 2}
     config = PPOConfig(stop_token_ids=(1, 2), pad_token_id=0, **options | settings)

@@ -14,14 +14,13 @@ from ppo_by_hand.core import checks
 from ppo_by_hand.core.run_log import METRICS_FILE, RunLog
 from solutions.demo import folder
 from solutions.lesson04_gae import compute_response_gae
-from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
+from solutions.lesson07_actor_critic import make_reference
 from solutions.lesson08_rollout.rollout import rollout_metrics
-from solutions.lesson09_ppo_trainer import DivergedError, PPOConfig, PPOTrainer
+from solutions.lesson09_ppo_trainer import DivergedError, PPOTrainer
 from testcases.course import hub
 from testcases.course.trainers import PROMPTS, rolled_out, small_policy, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
-from tiny_models.builders import build_causal_lm
 
 HEALTHY = {
     "score": 0.4,
@@ -234,12 +233,9 @@ def test_rewards_whose_scale_drowns_the_policy_are_said(times, capsys):
     def reward(prompts, responses):
         return [times * len(response) for response in responses]
 
-    policy = build_causal_lm(
-        "gpt2", len(hub.tokenizer()), n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0
-    )
-    model = PolicyAndValue(policy, ValueModel(make_reference(policy).base_model.requires_grad_(True)))
-    config = PPOConfig(stop_token_ids=(1,), pad_token_id=0, clip_score=None, **hub.TINY | {"batch_size": 8})
-    PPOTrainer(model, reward, make_reference(policy), config, hub.tokenizer()).train(["dog", "cat"])
+    words = hub.tokenizer()
+    parts = {"reward_model": reward, "tokenizer": words}
+    small_trainer(parts=parts, words=len(words), clip_score=None, **hub.TINY | {"batch_size": 8}).train(["dog", "cat"])
     assert ("is scaled down to max_grad_norm 1, which leaves" in capsys.readouterr().err) == (times > 1.0)
 
 
