@@ -17,7 +17,7 @@ from solutions.demo.run import make_plan
 from solutions.demo.stages import train_sft_stage
 from solutions.lesson02_reward_model import RewardModel
 from testcases.course.checkpoints import read_one_response
-from testcases.course.students import POCKET
+from testcases.course.students import POCKET, POCKET_DEMO, summary
 from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.suite.asserts import named
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
@@ -40,10 +40,6 @@ def pocket_preset(monkeypatch):
 
 def run(out: Path, *arguments: str) -> int:
     return command.main(["--preset", "pocket", "--out", str(out), *arguments])
-
-
-def summary(out: Path) -> dict:
-    return json.loads((out / "summary.json").read_text())
 
 
 @pytest.mark.smoke
@@ -100,20 +96,10 @@ def undisturbed(pocket_run) -> Path:
     return pocket_run[0]
 
 
-POCKET_DEMO = f"""
-import sys
-from solutions.demo.__main__ import main
-from tiny_models import presets
-from tiny_models.presets import Preset
-presets.PRESETS["pocket"] = {POCKET}
-main(["--preset", "pocket", "--out", sys.argv[1]])
-"""
-
-
 def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys):
     """Killed from outside, as soon as it has written its first checkpoint."""
     environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    killed = subprocess.Popen([sys.executable, "-c", POCKET_DEMO, tmp_path], cwd=ROOT, env=environment)
+    killed = subprocess.Popen([sys.executable, "-c", POCKET_DEMO, "solutions", tmp_path], cwd=ROOT, env=environment)
     while killed.poll() is None and not (tmp_path / "checkpoints/ppo/trainer.pt").exists():
         time.sleep(0.01)
     killed.kill()

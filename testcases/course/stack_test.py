@@ -17,17 +17,6 @@ from testcases.harness.execution.executor import Missing, ModuleSet
 from testcases.harness.oracle.mutations import emptied, stub
 
 FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")
-POCKET_DEMO = f"""
-import sys
-from tiny_models import presets
-from tiny_models.presets import Preset
-presets.PRESETS["pocket"] = {students.POCKET}
-from tutorial.demo.__main__ import main
-code = main(["--preset", "pocket", "--out", sys.argv[1]])
-if len(sys.argv) > 2:
-    print(*CALLED, sep="\\n", file=open(sys.argv[2], "w"))
-sys.exit(code)
-"""
 
 
 @pytest.fixture
@@ -61,18 +50,14 @@ def note_calls(file: Path) -> None:
 
 
 def demo(course: Path, out: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", POCKET_DEMO, str(out), *more]
+    command = [sys.executable, "-c", students.POCKET_DEMO, "tutorial", str(out), *more]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(command, cwd=course, env=environment, capture_output=True, text=True, timeout=students.HANGS)
 
 
-def summary(out: Path) -> dict:
-    return json.loads((out / "summary.json").read_text())
-
-
 @pytest.mark.slow
 def test_the_demo_on_a_solved_stack_has_the_references_summary(own: Path, pocket_run: tuple[Path, Any]) -> None:
-    assert summary(own) == summary(pocket_run[0])
+    assert students.summary(own) == students.summary(pocket_run[0])
 
 
 @pytest.mark.slow

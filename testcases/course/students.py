@@ -31,6 +31,18 @@ POCKET = dataclasses.replace(
     evaluation_responses=16,
 )
 """A preset for runs of seconds."""
+POCKET_DEMO = f"""
+import importlib, sys
+from tiny_models import presets
+from tiny_models.presets import Preset
+presets.PRESETS["pocket"] = {POCKET}
+demo = importlib.import_module(sys.argv[1] + ".demo.__main__")
+code = demo.main(["--preset", "pocket", "--out", sys.argv[2]])
+if len(sys.argv) > 3:
+    print(*CALLED, sep="\\n", file=open(sys.argv[3], "w"))
+sys.exit(code)
+"""
+"""A program: the demo of solutions or tutorial on that preset, OUT, and a file for what lessons wrote into CALLED."""
 REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
 
 
@@ -41,6 +53,11 @@ def answer_row(lesson: str, answer: NamedChange, *marks: Any) -> Any:
     """A row of a table of tests, named by lesson, exercise and answer."""
     name = "-".join([read_lesson(lesson).short, answer.exercise, answer.name])
     return pytest.param(lesson, answer, id=name, marks=marks)
+
+
+def summary(out: Path) -> dict[str, Any]:
+    """The numbers of a run of the demo in this folder."""
+    return json.loads((out / "summary.json").read_text("utf-8"))
 
 
 def solved_folder(tmp_path: Path) -> Path:
