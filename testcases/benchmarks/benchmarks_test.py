@@ -62,7 +62,7 @@ def test_the_comparison_is_said_with_its_ratios(capsys):
         **{name: {"2x64": 2.0} for name in trainer.FIGURES},
         "sizes": {"2x64": dict.fromkeys(trainer.LABELS.values(), contestant)},
     }
-    trainer.show(report, print)
+    trainer.show(report)
     said = capsys.readouterr().out
     assert "TRL / ours 2.00" in said and "340" in said
 

@@ -39,7 +39,6 @@ def main() -> None:
     for one in report:
         before, most = one["before"], one["peak"]
         print(f"{one['name']:<14}{one['rows']:>5}{before:>8.0f}{most:>8.0f}{most - before:>8.0f}")
-    OUT.mkdir(parents=True, exist_ok=True)
     write_json(OUT / "memory.json", report)
 
 

@@ -18,7 +18,6 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import mean, median
@@ -94,19 +93,19 @@ def start(name: str, work: Workload, trl_python: Path | str = TRL_PYTHON) -> Chi
     return Child(name, [python, "-m", f"{__package__}.{name}", work.to_json()], work.threads)
 
 
-def show(report: dict[str, Any], say: Callable[[str], None]) -> None:
+def show(report: dict[str, Any]) -> None:
     """The comparison, some lines for each size; MiB is the peak of the whole process."""
     machine = report["machine"]
-    say(f"one PPO update: {machine['processor']}, {machine['threads']} threads, load {machine['load_before']:.1f}")
+    print(f"one PPO update: {machine['processor']}, {machine['threads']} threads, load {machine['load_before']:.1f}")
     for size, result in report["sizes"].items():
-        say(f"\n{size:<14}{'ms':>7}{'CPU ms':>8}{'MiB':>7}{'x bare':>8}{'x bare, CPU':>13}")
+        print(f"\n{size:<14}{'ms':>7}{'CPU ms':>8}{'MiB':>7}{'x bare':>8}{'x bare, CPU':>13}")
         bare = result[LABELS[BARE]]["median"]
         for label in LABELS.values():
             wall, cpu = (result[label]["median"][clock] for clock in ("wall", "cpu"))
             ratios = f"{wall / bare['wall']:>8.2f}{cpu / bare['cpu']:>13.2f}"
             peak = result[label]["memory_mib"]["peak"]
-            say(f"{label:<14}{wall * 1e3:>7.0f}{cpu * 1e3:>8.0f}{peak:>7.0f}{ratios}")
-        say(
+            print(f"{label:<14}{wall * 1e3:>7.0f}{cpu * 1e3:>8.0f}{peak:>7.0f}{ratios}")
+        print(
             f"TRL / ours {report['ratio'][size]:.2f} (CPU time {report['ratio_cpu'][size]:.2f}), "
             f"ours / bare {report['over_bare'][size]:.2f} (CPU time {report['over_bare_cpu'][size]:.2f})"
         )
@@ -138,10 +137,8 @@ def main(arguments: list[str] | None = None) -> int:
             report[figure][work.name] = paired_ratio(result, *pair)
         report["sizes"][work.name] = {LABELS[name]: numbers for name, numbers in result.items()}
     report["machine"]["load_after"] = os.getloadavg()[0]
-    show(report, print)
-    OUT.mkdir(parents=True, exist_ok=True)
-    write_json(OUT / "trainer.json", report)
-    print(OUT / "trainer.json")
+    show(report)
+    print(write_json(OUT / "trainer.json", report))
     return 0
 
 
