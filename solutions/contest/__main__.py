@@ -35,8 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if folder:
             stack.check_finished(folder, "contest", stack.OF_THE_CONTEST)
-        from .running import TUNING_SEEDS  # with torch, for which --help need not wait, and all lessons
+    except stack.Unfinished as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    from .running import TUNING_SEEDS  # with torch, for which --help need not wait, and all lessons
 
+    try:
         check_number("SEEDS", options.seeds, 1, TUNING_SEEDS[0])
         if not (out / RESULTS).is_file():
             new_folder(out)

@@ -5,8 +5,9 @@ import json
 import math
 import re
 import shutil
+import sys
 from dataclasses import replace
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +30,8 @@ from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.oracle.mutations import stub
 from tiny_models.checkpoints import REWARD_MODEL
 from tiny_models.tokenizer import build_tokenizer
+
+RECORD = "python -m testcases.course.contest_record runs/contest"
 
 
 def test_an_interval_by_hand():
@@ -113,6 +116,19 @@ def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, t
     assert told.startswith("error: the contest is waiting for lesson 13: `clipped_token_losses` in tutorial/"), told
     code = " ".join(path.read_text("utf-8") for path in (SOLUTIONS / "contest").glob("*.py"))
     assert not [name for some in stack.OF_THE_CONTEST.values() for name in some if re.search(rf"\b{name}\b", code)]
+
+
+def test_an_error_of_a_students_lesson_comes_through(monkeypatch, tmp_path):
+    """As of a line below the exercises, which runs when the lesson is loaded."""
+
+    def fail(name: str):
+        raise ValueError("of a lesson")
+
+    lessons = ModuleType("running")
+    lessons.__getattr__ = fail
+    monkeypatch.setitem(sys.modules, "solutions.contest.running", lessons)
+    with pytest.raises(ValueError, match="of a lesson"):
+        main(["--out", str(tmp_path / "out")])
 
 
 @pytest.mark.parametrize(
@@ -316,7 +332,7 @@ def test_what_the_page_says_of_entropy_holds_of_the_recorded_demo(texts):
 
 def test_the_record_is_of_the_methods_as_they_are():
     found = record.recorded()
-    assert found["settings"].keys() == METHODS.keys()
+    assert found["settings"].keys() == METHODS.keys(), f"{found['command']}, then {RECORD}"
     for name in set(record.ran(found["runs"])) - {BEST_OF_N}:
         runs = [run for run in found["runs"] if run["method"] == name]
         assert sorted({run["coefficient"] for run in runs}) == sorted(METHODS[name].coefficients)
