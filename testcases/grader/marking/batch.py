@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ class Batch:
     regrade: dict[str, str] = field(default_factory=dict)
     """Submissions that are graded again in any case, with what the table says of each."""
 
-    @cached_property
+    @property
     def suite(self) -> str:
         """A hash of all that marks depend on but the submission."""
         text = "\n".join([staging.fingerprint(), repr(self.limits), *self.assignment.names])

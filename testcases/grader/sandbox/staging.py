@@ -116,7 +116,9 @@ def untouched() -> dict[str, bytes]:
 
 
 def prepare(exercises: Iterable[tuple[str, str]]) -> None:
-    """Make once what the workers of these exercises are sent, for the processes that are forked from this one."""
+    """Make once what the workers of these exercises are sent, and the hash of the course, for the processes that are
+    forked from this one: they mark by the code that it has loaded, whatever becomes of the files meanwhile."""
     untouched()
+    fingerprint()
     for lesson, exercise in exercises:
         tree(lesson, exercise if lesson in APART else "", solved=True)
