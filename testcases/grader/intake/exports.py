@@ -65,13 +65,12 @@ def find(folder: Path) -> list[HandIn]:
     """All submissions in a folder, each with a name of its own for its result.
 
     Raises:
-        NotADirectoryError: there is no such folder.
-        ValueError: it is one submission, or a file, and not a folder of submissions.
+        ValueError: it is one submission, or a file, and not a folder of submissions; or nothing is there.
     """
     if folder.is_file():
         raise ValueError(f"SUBMISSIONS: expected a folder, got a file, {str(folder)!r}; unpack it into a folder")
     if not folder.is_dir():
-        raise NotADirectoryError(f"SUBMISSIONS: there is no folder {str(folder)!r}")
+        raise ValueError(f"SUBMISSIONS: there is no folder {str(folder)!r}")
     names = sorted(os.listdir(folder))
     if own := [name for name in names if name in ("tutorial", *lesson_names())]:
         raise ValueError(
@@ -91,7 +90,7 @@ def find(folder: Path) -> list[HandIn]:
 
 
 def find_outside(folder: Path, out: Path) -> list[HandIn]:
-    """Raises NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it."""
+    """Raises ValueError: it is no folder of submissions, or `out` lies in it."""
     if out.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
     return find(folder)

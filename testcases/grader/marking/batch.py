@@ -70,7 +70,7 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
     """Mark every submission, and write the results. One at which the grader failed is marked once more.
 
     Raises:
-        NotADirectoryError, ValueError: it is no folder of submissions, or `out` lies in it.
+        ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
     hand_ins, results = find_outside(folder, out), out / "results"

@@ -122,6 +122,7 @@ def test_asked_in_a_wrong_way(tmp_path: Path, arguments: list[str], says: str):
     out = ROOT / "runs" / "x" if "." in arguments else tmp_path / "out"
     done = check("--out", str(out), *arguments, PATH=str(tmp_path))
     assert done.returncode == 2 and says in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert "graded is kept" not in done.stderr, "nothing has been"
     assert not out.exists()
 
 
