@@ -117,8 +117,9 @@ def read(out: Path) -> Table:
             )
         values = [unguarded(value).strip() for value in [*row, *[""] * len(names)][: len(names)]]
         line = dict(zip(names, values, strict=True))
+        line["id"] = whole(line["id"])
         _check(place, line, seen)
-        table.lines.append({**line, "id": whole(line["id"])})
+        table.lines.append(line)
     return table
 
 

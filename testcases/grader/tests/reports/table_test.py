@@ -164,6 +164,7 @@ HEAD, MARKS, CLASS = ",".join(table.COLUMNS), "marks.csv", "class.csv"
         "below-0": (MARKS, HEAD + "\nann,,,,-1,,,,\n", "got '-1'"),
         "no-number": (MARKS, HEAD + "\nann,,,,nan,,,,\n", "got 'nan'"),
         "twice": (MARKS, HEAD + "\n'=ann,,,,1,,,,\n=ann,,,,2,,,,\n", "line 3: '=ann' has line 2 as well"),
+        "twice-by-a-spreadsheet": (MARKS, HEAD + "\n,,7,,1,,,,\n,,7.0,,2,,,,\n", "line 3: '7' has line 2 as well"),
         "nobody": (MARKS, HEAD + "\n,,,3,,,,,\n", "line 2: expected a folder or an id"),
         "a-comma-too-many": (MARKS, HEAD + "\nann,,,,1,a, b,,,,\n", "expected 9 cells, got 11"),
         "a-quote-that-is-open": (MARKS, HEAD + '\nann,,,,1,"a,,,\n', "cannot be read as a CSV file"),
