@@ -17,7 +17,7 @@ from pathlib import Path
 from testcases.harness.execution.executor import encoding_of
 
 from ..sandbox.guest.worker import die_with_parent
-from ..status import CLOSED, ENCODING, GRADED, NEAR, OLDER, SECOND
+from ..status import CLOSED, EMPTY, ENCODING, GRADED, NEAR, OLDER, SECOND, UNREADABLE
 from ..text import clean
 from .archives import ARCHIVES, Tree, Unreadable, is_archive, kind_of, open_file, packed_problem
 from .exports import HandIn
@@ -155,7 +155,7 @@ def _send(connection: Connection, work: Callable[[], Submission]) -> None:
 def unreadable(hand_in: HandIn, why: str) -> Submission:
     """A submission of which nothing was read."""
     found = _empty(hand_in)
-    found.status = "unreadable"
+    found.status = UNREADABLE
     found.note(why)
     return found
 
@@ -187,7 +187,7 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
     for text in problems:
         submission.note(text)
     if not submission.has_work(lessons):
-        submission.status = "unreadable" if problems else "empty"
+        submission.status = UNREADABLE if problems else EMPTY
         if not problems and not submission.damaged:
             submission.note(_nothing_found(submission, tree))
     return submission

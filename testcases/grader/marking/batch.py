@@ -11,7 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,14 @@ from ppo_by_hand.core.files import write_json
 from testcases.harness.suite.runner import keep_what_is_loaded
 
 from ..intake.exports import HandIn, find_outside
-from ..intake.submissions import Submission, read_submission
+from ..intake.submissions import Submission, read_submission, unreadable
 from ..sandbox import staging
 from ..sandbox.guest.worker import die_with_parent
 from ..sandbox.sandbox import Limits, Sandbox
+from ..status import GRADER
 from ..text import clean
 from .assignment import Assignment
-from .grade import Grader, Secret, empty_result, has_grader_error, plan
+from .grade import Grader, Secret, has_grader_error, plan
 
 AT_A_TEST = "at a test"
 """Where the grader failed, but for which there is a result."""
@@ -130,9 +131,10 @@ def _marked(hand_ins: list[HandIn], results: Path, batch: Batch, jobs: int, bar:
                     raise why
                 if why not in ("", AT_A_TEST):
                     tqdm.write(f"{one.hand_in.student}: grader error: {why}", file=sys.stderr)
-                    path = results / f"{one.hand_in.file_name}.json"
-                    common = {"secret": batch.secret.id, "sandbox": batch.kind}
-                    write_json(path, empty_result(one.hand_in, common, why), lasting=True)
+                    # Apart from whose it is, nothing comes from the submission: something in it has stopped the grader.
+                    lost = replace(unreadable(one.hand_in, f"grader error: {why}"), status=GRADER)
+                    result = _grader(Sandbox(batch.kind, batch.limits), batch).result(lost, {})
+                    write_json(results / f"{one.hand_in.file_name}.json", result, lasting=True)
                 bar.update()
                 yield one.hand_in if why else None
     finally:

@@ -23,7 +23,6 @@ from testcases.harness.suite.questions import if_right
 from testcases.harness.suite.runner import Case, cases, entries
 from testcases.harness.suite.session import Engine, Sparing
 
-from ..intake.exports import HandIn
 from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match
 from ..sandbox.sandbox import Sandbox, WorkerError, what_holds
@@ -120,29 +119,6 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         return {"id": self.entry.test, "score": self.score, "max_score": self.entry.points, "status": self.status}
-
-
-def empty_result(hand_in: HandIn, common: Mapping[str, str], why: str) -> dict[str, Any]:
-    """A result without a verdict. Apart from whose it is, nothing in it comes from the submission: it is made where
-    something in that has stopped the grader.
-
-    Args:
-        common: what the results of a batch have in common.
-        why: the error.
-    """
-    return {
-        "student": hand_in.student,
-        "status": GRADER,
-        **hand_in.told,
-        **_points({}),
-        **dict.fromkeys(("folder", "content", "code", "suite"), ""),
-        "notes": [f"grader error: {why}"],
-        "seconds": 0.0,
-        "lessons": {},
-        "doubts": [],
-        "files": [],
-        **common,
-    }
 
 
 @dataclass
