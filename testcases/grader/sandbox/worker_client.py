@@ -397,7 +397,7 @@ class _Worker:
             return False
 
     def end(self) -> dict[str, Any]:
-        """Kill it; what the lesson zygote says about its end."""
+        """Kill it; what the template says about its end."""
         report: dict[str, Any] = {}
         self.channel.close()
         if self.link:
@@ -414,7 +414,7 @@ class _Worker:
         return report
 
     def _how_it_ended(self) -> StudentError:
-        # A moment for the zygote to see a death that was not ordered.
+        # A moment for the template to see a death that was not ordered.
         self.status.settimeout(1.0)
         with contextlib.suppress(OSError):
             self.status.recv(1, socket.MSG_PEEK)

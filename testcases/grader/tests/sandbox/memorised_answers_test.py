@@ -73,7 +73,7 @@ def points_by_heart(lesson: str, exercises: list[str], secret: str = "fresh") ->
     box = SimpleNamespace(kind="none")
     grader = Grader(box, Secret(secret))  # type: ignore[arg-type]
     files = {f"{lesson}/{read_lesson(lesson).file_of(name)}": b"by heart" for name in exercises}
-    submission: Any = SimpleNamespace(files=files, others=[], newer={})
+    submission: Any = SimpleNamespace(files=files, others=[])
     found: dict[str, tuple[int, list[str]]] = {}
     for seed in (PUBLIC, EARLIER, grader.secret.seed(lesson, "")):
         subject.learns = seed in (PUBLIC, EARLIER)
