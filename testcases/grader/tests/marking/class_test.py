@@ -27,7 +27,8 @@ NAMES = (
     "ann smith,Kim Min-jun,Kim Minjun,Wu Li,Wu Lili,=SUM(A1),<b>Bo</b>,X Y,Łukasz,İlker,Zoe,Cem Öz,Dee Day,"
     "Eva De la Cruz,Fay,Gus,Hal,\udcdcbung"  # The last in bytes of Windows.
 ).split(",")
-TEXTS = [RIGHT, WRONG, STUB, STUB, ""] * 6
+TEXTS = [RIGHT, WRONG, STUB, STUB, ""] * 2 + [RIGHT, STUB, STUB, STUB, STUB] * 4
+"""Work in each layout; what is wrong or empty takes longest, and says the same in the third."""
 POINTS = sum(entry.points for entry in entries("lesson04_gae"))
 LIMITS = "call_seconds=1,grace_seconds=0.5,import_seconds=2"
 
