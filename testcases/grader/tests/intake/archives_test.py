@@ -55,6 +55,7 @@ ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "twice.zip": (TWICE, "graded", "in it more than once: the last one was read"),
     "climbing.zip": (packed({f"x/../../{TARGET}": GOOD, "/tmp/pwned.py": ""}), "graded", ""),
     "absolute.zip": (packed({f"C:\\Users\\anna\\tutorial\\{TARGET.replace('/', chr(92))}": GOOD}), "graded", ""),
+    "absolute.tar": (tarred("w", (member(f"/home/anna/tutorial/{TARGET}"), GOOD.encode())), "graded", ""),
     "link.zip": (linked(), "empty", "is a link: not read"),
     "link.tar": (tarred("w", (member(TARGET, tarfile.SYMTYPE, "/etc/passwd"), b"")), "empty", "is a link: not read"),
     "hard.tar": (tarred("w", (member(TARGET, tarfile.LNKTYPE, "../../secret"), b"")), "empty", "is a link: not read"),

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -158,3 +159,14 @@ def test_what_lies_in_out_stops_a_run_and_is_left_alone(
         done = grade(tmp_path / "in", out)
     assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert (out / name).read_text("utf-8") == text
+
+
+def test_a_disk_that_is_full_is_named(bubblewrap: None, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    out = tmp_path / "out"
+    process = start(tmp_path, str(tmp_path / "in"), "--out", str(out), "--jobs", "1", *LESSON)
+    # As good as full, for whatever is larger: the error names no file.
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    process.join(LONGEST)
+    told = (tmp_path / "stderr").read_text("utf-8")
+    assert process.exitcode == 2 and told == f"error: {out}: File too large; what has been graded is kept\n", told
