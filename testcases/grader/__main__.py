@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     with _alone(out):
         people.keep(out, roster)
         batch = Batch(kind, kept_secret(out), jobs, limits, assignment, edits.regrade())
-        return _class(folder, out, batch, known)
+        return _class(hand_ins, out, batch, known)
 
 
 def _asked(options: argparse.Namespace) -> tuple[str, int, Limits]:
@@ -133,12 +133,12 @@ def _alone(out: Path) -> Iterator[None]:
         yield
 
 
-def _class(folder: Path, out: Path, batch: Batch, known: People) -> int:
-    from .marking.batch import grade_folder
+def _class(hand_ins: list[HandIn], out: Path, batch: Batch, known: People) -> int:
+    from .marking.batch import grade_all
     from .reports import write_reports
     from .reports.sheets import number
 
-    hand_ins = grade_folder(folder, out, batch)
+    grade_all(hand_ins, out, batch)
     marks, problems = write_reports(out, hand_ins, batch.assignment, known, batch.regrade)
     if batch.kind == "none":
         print(NOT_SANDBOXED)

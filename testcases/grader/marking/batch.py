@@ -21,7 +21,7 @@ from tqdm import tqdm
 from ppo_by_hand.core.files import write_json
 from testcases.harness.suite.runner import keep_what_is_loaded
 
-from ..intake.exports import HandIn, find_outside
+from ..intake.exports import HandIn
 from ..intake.submissions import Submission, read_submission, unreadable
 from ..sandbox import staging
 from ..sandbox.guest.worker import die_with_parent
@@ -67,14 +67,13 @@ class Batch:
             return False  # There is none, or somebody has edited the file: it may hold anything.
 
 
-def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
+def grade_all(hand_ins: list[HandIn], out: Path, batch: Batch) -> None:
     """Mark every submission, and write the results. One at which the grader failed is marked once more.
 
     Raises:
-        ValueError: it is no folder of submissions, or `out` lies in it.
         OSError: `out` cannot be written.
     """
-    hand_ins, results = find_outside(folder, out), out / "results"
+    results = out / "results"
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
     for left in results.glob(".*.tmp"):  # By a run that was killed.
         left.unlink()
@@ -87,7 +86,6 @@ def grade_folder(folder: Path, out: Path, batch: Batch) -> list[HandIn]:
         bar.total += len(failed)
         for _ in _marked(failed, results, batch, 1, bar):
             pass
-    return hand_ins
 
 
 def grade_one(submission: Submission, batch: Batch) -> dict[str, Any]:
