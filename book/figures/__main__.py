@@ -24,9 +24,11 @@ def drawn() -> Iterator[tuple[Path, str]]:
     here = Path(__file__).parent
     for module, folder in TEXTS.items():
         if (here / f"{module}.py").is_file():
-            for name, draw in importlib.import_module(f"book.figures.{module}").FIGURES.items():
-                figure = draw()
-                yield folder / f"{name}.svg", figure if isinstance(figure, str) else as_svg(*figure)
+            for draw in importlib.import_module(f"book.figures.{module}").FIGURES:
+                made = draw()
+                figure, alt = made if isinstance(made, tuple) else (made, " ".join((draw.__doc__ or "").split()))
+                svg = figure if isinstance(figure, str) else as_svg(figure, alt)
+                yield folder / f"{draw.__name__.replace('_', '-')}.svg", svg
 
 
 def same(svg: str, other: str) -> bool:

@@ -4,10 +4,13 @@ from matplotlib.figure import Figure
 
 from . import BLUE, GREEN, ORANGE, PINK
 from .one_response import numbers
-from .style import INK, RULE, Arrow, Box, canvas, diagram
+from .style import CENTER, INK, RULE, Arrow, Box, diagram, outline, sheet
 
 
-def agent_environment() -> tuple[Figure, str]:
+def agent_environment() -> Figure:
+    """Two loops. In general: the agent gives an action a_t, and the environment answers with a reward and the next
+    state. On text: the policy writes the next token, the text so far grows by it, and the reward is a KL penalty, with
+    the score after the last token."""
     boxes = {
         "agent": Box(3.0, 2.6, "agent", BLUE, 2.2),
         "environment": Box(3.0, 0.6, "environment", RULE, 2.2),
@@ -20,15 +23,15 @@ def agent_environment() -> tuple[Figure, str]:
         Arrow("policy", "text", "next token", bend=-0.9, shift=(1.7, -0.1)),
         Arrow("text", "policy", "KL penalty; the score\nafter the last token", bend=-0.9, shift=(-2.6, -0.2)),
     ]
-    alt = (
-        "Two loops. In general: the agent gives an action a_t, and the environment answers with a reward and the next "
-        "state. On text: the policy writes the next token, the text so far grows by it, and the reward is a KL "
-        "penalty, with the score after the last token."
-    )
-    return diagram(boxes, arrows, (13.2, 3.3), 2.2), alt
+    return diagram(boxes, arrows, (13.2, 3.3), 2.2)
 
 
-def four_models() -> tuple[Figure, str]:
+def four_models() -> Figure:
+    """Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response and stores the log-probability
+    of each token. The frozen reference gives log-probabilities of it, the frozen reward model a score, the critic a
+    value for each token. KL penalty and score make the rewards. They go with the values through GAE into the two
+    losses; the old log-probabilities go there as well, for the ratio. The optimizer step gives policy and critic new
+    weights."""
     boxes = {
         "prompt": Box(1.2, 5.3, "prompt", width=1.8, height=0.7),
         "policy": Box(4.6, 5.3, "policy (actor)", BLUE, 2.6, note="trained"),
@@ -58,17 +61,14 @@ def four_models() -> tuple[Figure, str]:
         Arrow("losses", "policy", "new weights", bend=-1.55, dashed=True, shift=(-3.1, 0.0)),
         Arrow("losses", "critic", "new weights", bend=0.55, dashed=True, shift=(3.2, -0.9)),
     ]
-    alt = (
-        "Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response and stores the "
-        "log-probability of each token. The frozen reference gives log-probabilities of it, the frozen reward model a "
-        "score, the critic a value for each token. KL penalty and score make the rewards. They go with the values "
-        "through GAE into the two losses; the old log-probabilities go there as well, for the ratio. The optimizer "
-        "step gives policy and critic new weights."
-    )
-    return diagram(boxes, arrows, (13.2, 6.0), 3.7), alt
+    return diagram(boxes, arrows, (13.2, 6.0), 3.7)
 
 
-def one_response() -> tuple[Figure, str]:
+def one_response() -> Figure:
+    """One response, 'the film was superb but the plot was weak .' and EOS, to the prompt 'review the film :'. Below
+    each token are the policy's log-probability, the reference's, the reward (a small KL penalty, and the score 0.48 at
+    the end), the critic's value before the token, the TD error and the advantage, all rounded. The TD error is 0.72 at
+    'superb' and -0.76 at 'weak'."""
     one = numbers()
     rows = [
         ("log-probs", BLUE, one.log_probs),
@@ -78,28 +78,19 @@ def one_response() -> tuple[Figure, str]:
         ("TD errors", PINK, one.advantages(0.0)),
         ("advantages", INK, one.advantages()),
     ]
-    figure, (axes,) = canvas(2.9)
-    axes.set(xlim=(-2.05, 10.6), ylim=(-4.9, 1.5))
-    axes.axis("off")
+    figure, axes = sheet(2.9, (-2.05, 10.6), (-4.9, 1.5))
     for column, token in enumerate(one.tokens):
-        frame = {"boxstyle": "round,pad=0.25", "facecolor": "none", "edgecolor": BLUE, "lw": 1.4}
-        axes.text(column, 0.0, token, ha="center", va="center", color=INK, bbox=frame, fontsize=9)
+        axes.text(column, 0.0, token, **CENTER, bbox=outline(BLUE, 0.25, lw=1.4), fontsize=9)
     for row, (name, color, values) in enumerate(rows):
         y = -0.95 - 0.75 * row
         axes.text(-0.65, y, name, ha="right", va="center", color=color, fontweight="bold")
         for column, number in enumerate(values.tolist()):
             strong = "bold" if row > 3 and abs(number) > 0.5 else "normal"
             text = f"{round(number, 2) + 0.0:.2f}"
-            axes.text(column, y, text, ha="center", va="center", fontsize=9, fontweight=strong)
+            axes.text(column, y, text, **CENTER, fontsize=9, fontweight=strong)
     axes.text(5, 0.95, f'eleven actions after the prompt "{one.prompt}", all numbers rounded', ha="center", color=RULE)
-    axes.text(-0.65, 0.0, f"score {one.score:.2f}", ha="right", va="center", color=INK)
-    alt = (
-        "One response, 'the film was superb but the plot was weak .' and EOS, to the prompt 'review the film :'. Below "
-        "each token are the policy's log-probability, the reference's, the reward (a small KL penalty, and the score "
-        "0.48 at the end), the critic's value before the token, the TD error and the advantage, all rounded. The TD "
-        "error is 0.72 at 'superb' and -0.76 at 'weak'."
-    )
-    return figure, alt
+    axes.text(-0.65, 0.0, f"score {one.score:.2f}", ha="right", va="center")
+    return figure
 
 
-FIGURES = {"agent-environment": agent_environment, "four-models": four_models, "one-response": one_response}
+FIGURES = (agent_environment, four_models, one_response)

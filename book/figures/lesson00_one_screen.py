@@ -161,4 +161,4 @@ def a_failure() -> str:
     return svg(width, height, alt, [*window(0, width, height, "$ pytest testcases/lesson04_gae -m basic"), *body])
 
 
-FIGURES = {"two-runs": two_runs, "a-failure": a_failure}
+FIGURES = two_runs, a_failure

@@ -8,7 +8,7 @@ from matplotlib.patches import FancyArrowPatch, Rectangle
 from solutions.lesson01_masked_sequences import response_log_probs, response_mask
 
 from . import BLUE, GREEN, ORANGE
-from .style import INK, RULE, canvas
+from .style import CENTER, INK, RULE, sheet
 
 PROMPT_LENGTH = 4
 EOS = 2
@@ -16,19 +16,20 @@ EOS = 2
 
 def cell(axes: Axes, x: float, y: float, text: str, color: str, faint: bool = False) -> None:
     axes.add_patch(Rectangle((x - 0.45, y - 0.32), 0.9, 0.64, facecolor="none", edgecolor=color, lw=1.8))
-    axes.text(x, y, text, ha="center", va="center", fontsize=9.5, color=RULE if faint else INK)
+    axes.text(x, y, text, **CENTER, fontsize=9.5, color=RULE if faint else INK)
 
 
-def the_shift() -> tuple[Figure, str]:
+def the_shift() -> Figure:
+    """Six positions with the tokens pad, the, film, was, good and eos; an arrow leads from each position to the next
+    token, which its logits predict. Only the arrows from position 3 to good (probability 0.6) and from position 4 to
+    eos (probability 0.5) are used; the others predict prompt tokens."""
     tokens = ["<pad>", "the", "film", "was", "good", "<eos>"]
     input_ids = torch.tensor([[5, 3, 3, 3, 0, EOS]])
     odds = torch.ones(1, 6, 6).double()
     odds[0, 3, :3], odds[0, 4, :3] = torch.tensor([6.0, 3.0, 1.0]), torch.tensor([1.0, 1.0, 2.0])
     odds[0, 3:5, 3:] = 0
     probs = response_log_probs(odds.log(), input_ids, PROMPT_LENGTH).exp()[0].tolist()
-    figure, (axes,) = canvas(2.5)
-    axes.set(xlim=(-1.2, 5.7), ylim=(-1.0, 1.75))
-    axes.axis("off")
+    figure, axes = sheet(2.5, (-1.2, 5.7), (-1.0, 1.75))
     for i, token in enumerate(tokens):
         in_response = i >= PROMPT_LENGTH
         cell(axes, i, 0, token, RULE if i == 0 else GREEN if in_response else BLUE, faint=i == 0)
@@ -47,15 +48,13 @@ def the_shift() -> tuple[Figure, str]:
     axes.text(1.5, 0.86, "predict prompt tokens: not used", ha="center", color=RULE, fontsize=9)
     axes.text(1.5, -0.92, "prompt, P = 4", ha="center", color=BLUE, fontsize=9.5)
     axes.text(4.5, -0.92, "response, T = 2", ha="center", color=GREEN, fontsize=9.5)
-    alt = (
-        "Six positions with the tokens pad, the, film, was, good and eos; an arrow leads from each position to the "
-        "next token, which its logits predict. Only the arrows from position 3 to good (probability 0.6) and from "
-        "position 4 to eos (probability 0.5) are used; the others predict prompt tokens."
-    )
-    return figure, alt
+    return figure
 
 
-def two_paddings() -> tuple[Figure, str]:
+def two_paddings() -> Figure:
+    """A batch of three rows. The prompts, of 2, 4 and 3 tokens, are padded on the left and end in the same column; the
+    responses, of 3, 1 and 2 tokens, begin in the next column, end with the eos token and are padded on the right. The
+    attention mask is True on prompt and response tokens, the response mask on response tokens only."""
     rows = [
         ["<pad>", "<pad>", "rate", "it", "a", "gem", "<eos>"],
         ["say", "nothing", "at", "all", "<eos>", "<pad>", "<pad>"],
@@ -63,9 +62,7 @@ def two_paddings() -> tuple[Figure, str]:
     ]
     ids = torch.tensor([[EOS if token == "<eos>" else 0 for token in row[PROMPT_LENGTH:]] for row in rows])
     written = response_mask(ids, [EOS])
-    figure, (axes,) = canvas(2.6)
-    axes.set(xlim=(-0.6, 6.6), ylim=(-0.75, 2.95))
-    axes.axis("off")
+    figure, axes = sheet(2.6, (-0.6, 6.6), (-0.75, 2.95))
     for y, row in enumerate(rows):
         for x, token in enumerate(row):
             in_response = x >= PROMPT_LENGTH
@@ -75,14 +72,9 @@ def two_paddings() -> tuple[Figure, str]:
     axes.plot([3.5, 3.5], [-0.15, 2.55], "--", color=RULE, lw=1.2)
     axes.text(1.5, 2.62, "prompts end together", ha="center", color=BLUE, fontsize=9.5)
     axes.text(5, 2.62, "responses begin together", ha="center", color=GREEN, fontsize=9.5)
-    axes.text(-0.45, -0.42, "attention_mask: True on blue and green", color=INK, fontsize=9)
-    axes.text(6.45, -0.42, "mask: True on green", ha="right", color=INK, fontsize=9)
-    alt = (
-        "A batch of three rows. The prompts, of 2, 4 and 3 tokens, are padded on the left and end in the same column; "
-        "the responses, of 3, 1 and 2 tokens, begin in the next column, end with the eos token and are padded on the "
-        "right. The attention mask is True on prompt and response tokens, the response mask on response tokens only."
-    )
-    return figure, alt
+    axes.text(-0.45, -0.42, "attention_mask: True on blue and green", fontsize=9)
+    axes.text(6.45, -0.42, "mask: True on green", ha="right", fontsize=9)
+    return figure
 
 
-FIGURES = {"the-shift": the_shift, "two-paddings": two_paddings}
+FIGURES = (the_shift, two_paddings)

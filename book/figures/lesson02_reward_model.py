@@ -2,15 +2,17 @@
 
 import torch
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from solutions.lesson02_reward_model import last_token_index, pairwise_loss
 
 from . import BLUE, GREEN, ORANGE, PINK
-from .style import INK, RULE, canvas
+from .style import CENTER, INK, RULE, arrow, canvas, frame, outline, sheet
 
 
-def one_comparison() -> tuple[Figure, str]:
+def one_comparison() -> Figure:
+    """Left: the probability that the chosen response is chosen, against the difference of the scores: an S-shaped curve
+    through 0.5 at 0 and 0.668 at 0.7. Right: the pairwise loss falls from a straight line to 0. Tangents: at 0.7 the
+    loss is 0.403 and its gradient -0.332; at -0.7 they are 1.103 and -0.668."""
     gap = torch.linspace(-4, 4, 161)
     losses = torch.stack([pairwise_loss(one[None], torch.zeros(1)) for one in gap])
     figure, (left, right) = canvas(2.7, 2)
@@ -32,77 +34,59 @@ def one_comparison() -> tuple[Figure, str]:
         )
     right.set(xlabel="score of chosen - score of rejected", ylim=(0, 5.2), title="Loss (nats)")
     right.legend(loc="upper right", fontsize=8.5, handlelength=1)
-    alt = (
-        "Left: the probability that the chosen response is chosen, against the difference of the scores: an "
-        "S-shaped curve through 0.5 at 0 and 0.668 at 0.7. Right: the pairwise loss falls from a straight line to "
-        "0. Tangents: at 0.7 the loss is 0.403 and its gradient -0.332; at -0.7 they are 1.103 and -0.668."
-    )
-    return figure, alt
+    return figure
 
 
-def a_person_chooses() -> tuple[Figure, str]:
-    figure, (axes,) = canvas(2.7)
-    axes.set(xlim=(0, 14.4), ylim=(0, 5.4))
-    axes.axis("off")
-    axes.text(0.1, 5.1, 'prompt: "review the film :"', va="center", color=INK)
+def a_person_chooses() -> Figure:
+    """A prompt and two reviews, A and B. A person finds both fine, then clicks on A, which praises more. The data say
+    only: A chosen, B rejected. The reward model gives A the score 1.2 and B 0.5. At a difference of 0.7 it expects that
+    A is chosen in 67% of the clicks."""
+    figure, axes = sheet(2.7, (0, 14.4), (0, 5.4))
+    axes.text(0.1, 5.1, 'prompt: "review the film :"', va="center")
     reviews = (
         (3.7, "A", "the film was superb and\nthe plot was good .", 1.2, GREEN, "chosen"),
         (1.5, "B", "the film was good but\nthe voice was usual .", 0.5, RULE, "rejected"),
     )
     for y, name, review, score, color, said in reviews:
-        frame = FancyBboxPatch((0.1, y - 0.8), 4.9, 1.6, "round,pad=0,rounding_size=0.15", ec=color, fc="none", lw=1.8)
-        axes.add_patch(frame)
+        frame(axes, 0.1, y - 0.8, 4.9, 1.6, color)
         axes.text(0.4, y, name, va="center", color=color, fontweight="bold")
-        axes.text(1.0, y, review, va="center", color=INK, fontsize=9)
+        axes.text(1.0, y, review, va="center", fontsize=9)
         axes.text(8.3, y, said, va="center", color=color, fontweight="bold")
         axes.text(10.0, y, f"score {score}", va="center", color=BLUE)
-    axes.text(6.5, 4.15, "both are fine ...", ha="center", color=INK, fontsize=9)
-    axes.text(6.5, 2.6, "A praises\nmore: click", ha="center", va="center", color=INK, fontsize=9)
-    arrow = {"arrowstyle": "-|>", "color": RULE, "lw": 1.3}
+    axes.text(6.5, 4.15, "both are fine ...", ha="center", fontsize=9)
+    axes.text(6.5, 2.6, "A praises\nmore: click", **CENTER, fontsize=9)
     for y in (3.7, 1.5):
-        axes.annotate("", (8.2, y), (5.2, y), arrowprops=arrow)
+        arrow(axes, (5.2, y), (8.2, y))
     chance = torch.tensor(0.7).sigmoid().item()
     axes.text(
         12.0, 2.6, f"difference 0.7:\nA is chosen in\n{chance:.0%} of the clicks", va="center", color=BLUE, fontsize=9
     )
-    axes.text(6.5, 5.1, "a person", ha="center", va="center", color=INK, fontweight="bold")
-    axes.text(8.3, 5.1, "the data", va="center", color=INK, fontweight="bold")
+    axes.text(6.5, 5.1, "a person", **CENTER, fontweight="bold")
+    axes.text(8.3, 5.1, "the data", va="center", fontweight="bold")
     axes.text(10.0, 5.1, "what the reward model makes of it", va="center", color=BLUE, fontweight="bold")
-    alt = (
-        "A prompt and two reviews, A and B. A person finds both fine, then clicks on A, which praises more. The data "
-        "say only: A chosen, B rejected. The reward model gives A the score 1.2 and B 0.5. At a difference of 0.7 it "
-        f"expects that A is chosen in {chance:.0%} of the clicks."
-    )
-    return figure, alt
+    return figure
 
 
-def last_real_token() -> tuple[Figure, str]:
+def last_real_token() -> Figure:
+    """The text 'review it : superb <eos>' three times: padded on the right, on the left, and on both sides. In each row
+    an arrow leads from the last real token, <eos>, to the score, which is the same in all three rows."""
     words = ["review", "it", ":", "superb", "<eos>"]
     rows = [("padded on the right", 0), ("padded on the left", 3), ("padded on both sides", 2)]
     mask = torch.tensor([[left <= place < left + len(words) for place in range(8)] for _, left in rows])
     last = last_token_index(mask).tolist()
-    figure, (axes,) = canvas(2.5)
-    axes.set(xlim=(-2.6, 9.7), ylim=(-2.9, 0.6))
-    axes.axis("off")
+    figure, axes = sheet(2.5, (-2.6, 9.7), (-2.9, 0.6))
     for row, (name, left) in enumerate(rows):
         y = -1.1 * row
-        axes.text(-0.6, y, name, ha="right", va="center", fontsize=9, color=INK)
+        axes.text(-0.6, y, name, ha="right", va="center", fontsize=9)
         for place in range(8):
             real = bool(mask[row, place])
             color = GREEN if place == last[row] else BLUE if real else RULE
-            style = "-" if real else ":"
-            frame = {"boxstyle": "round,pad=0.28", "facecolor": "none", "edgecolor": color, "lw": 1.5, "ls": style}
+            box = outline(color, 0.28, lw=1.5, ls="-" if real else ":")
             text = words[place - left] if real else "<pad>"
-            axes.text(place, y, text, ha="center", va="center", fontsize=8, color=INK if real else RULE, bbox=frame)
-        arrow = {"arrowstyle": "-|>", "color": GREEN, "lw": 1.4, "connectionstyle": "arc3,rad=0.25"}
-        axes.annotate("", (8.6, y - 0.1), (last[row], y - 0.25), arrowprops=arrow)
+            axes.text(place, y, text, **CENTER, fontsize=8, color=INK if real else RULE, bbox=box)
+        arrow(axes, (last[row], y - 0.25), (8.6, y - 0.1), GREEN, lw=1.4, connectionstyle="arc3,rad=0.25")
         axes.text(8.7, y, "score 1.2", va="center", fontsize=9, color=GREEN, fontweight="bold")
-    alt = (
-        "The text 'review it : superb <eos>' three times: padded on the right, on the left, and on both sides. In "
-        "each row an arrow leads from the last real token, <eos>, to the score, which is the same in all three "
-        "rows."
-    )
-    return figure, alt
+    return figure
 
 
-FIGURES = {"a-person-chooses": a_person_chooses, "one-comparison": one_comparison, "last-real-token": last_real_token}
+FIGURES = (a_person_chooses, one_comparison, last_real_token)

@@ -7,7 +7,7 @@ from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson03_policy_gradient import reinforce_loss, rewards_to_go
 
 from . import BLUE, GREEN, ORANGE
-from .style import INK, RULE, canvas
+from .style import CENTER, INK, RULE, canvas
 
 WORD_REWARDS = (9.0, 11.0)
 
@@ -21,7 +21,10 @@ def gradient_estimate(word: int, baseline: float) -> float:
     return -torch.autograd.grad(loss, logits)[0][0, 0, 0].item()
 
 
-def a_baseline() -> tuple[Figure, str]:
+def a_baseline() -> Figure:
+    """Left: the two possible gradient estimates as lines over the baseline, 4.5 and -5.5 at baseline 0; they meet at
+    -0.5 for baseline 10, and their mean is -0.5 everywhere. Right: the variance of the estimate is a parabola, 25 at
+    baseline 0 and 0 at baseline 10, the expected reward."""
     baselines = [step / 2 for step in range(33)]
     estimates = [[gradient_estimate(word, baseline) for baseline in baselines] for word in (0, 1)]
     variance = [((first - second) / 2) ** 2 for first, second in zip(*estimates, strict=True)]
@@ -37,15 +40,14 @@ def a_baseline() -> tuple[Figure, str]:
     right.plot(10, 0, "o", color=INK, clip_on=False)
     right.text(10, 2.2, "expected\nreward", ha="center", fontsize=8.5)
     right.set(xlabel="baseline", ylim=(0, 27), title="Variance of the estimate")
-    alt = (
-        "Left: the two possible gradient estimates as lines over the baseline, 4.5 and -5.5 at baseline 0; they meet "
-        "at -0.5 for baseline 10, and their mean is -0.5 everywhere. Right: the variance of the estimate is a "
-        "parabola, 25 at baseline 0 and 0 at baseline 10, the expected reward."
-    )
-    return figure, alt
+    return figure
 
 
-def which_rewards_count() -> tuple[Figure, str]:
+def which_rewards_count() -> Figure:
+    """Two matrices, tokens down and rewards across. Left, the whole return: each token of the policy is weighted with
+    every reward. Right, rewards to go with gamma 0.5: a token is weighted with its own reward fully, with the next by
+    0.5, then 0.25 and 0.125, and with earlier ones not at all. The row and the column of a tool's token are empty, and
+    it adds no factor of gamma."""
     mask = torch.tensor([True, True, False, True, True]).expand(5, -1)
     to_go = rewards_to_go(torch.eye(5), mask, gamma=0.5).T
     whole = (mask & mask.T).float()
@@ -59,27 +61,14 @@ def which_rewards_count() -> tuple[Figure, str]:
                 center = reward, token
                 if weight:
                     box = {"boxstyle": "square,pad=0.45", "facecolor": BLUE, "edgecolor": "none"}
-                    axes.text(
-                        *center,
-                        "      ",
-                        ha="center",
-                        va="center",
-                        fontsize=9,
-                        bbox=box | {"alpha": 0.2 + 0.8 * weight},
-                    )
-                    axes.text(*center, f"{weight:g}", ha="center", va="center", fontsize=9)
+                    axes.text(*center, "      ", **CENTER, fontsize=9, bbox=box | {"alpha": 0.2 + 0.8 * weight})
+                    axes.text(*center, f"{weight:g}", **CENTER, fontsize=9)
                 else:
-                    axes.text(*center, "·", ha="center", va="center", color=RULE)
+                    axes.text(*center, "·", **CENTER, color=RULE)
         axes.set(xlim=(-0.6, 4.6), ylim=(4.6, -0.6), xlabel="reward of token", ylabel="weight of token", title=title)
         axes.set_xticks(range(5), labels)
         axes.set_yticks(range(5), labels)
-    alt = (
-        "Two matrices, tokens down and rewards across. Left, the whole return: each token of the policy is weighted "
-        "with every reward. Right, rewards to go with gamma 0.5: a token is weighted with its own reward fully, with "
-        "the next by 0.5, then 0.25 and 0.125, and with earlier ones not at all. The row and the column of a tool's "
-        "token are empty, and it adds no factor of gamma."
-    )
-    return figure, alt
+    return figure
 
 
-FIGURES = {"a-baseline": a_baseline, "which-rewards-count": which_rewards_count}
+FIGURES = (a_baseline, which_rewards_count)

@@ -9,12 +9,16 @@ from solutions.lesson04_gae import compute_gae, compute_response_gae
 from . import BLUE, ORANGE, PINK
 from .one_response import LAM, numbers
 from .shared import LAMS, TRUTH, error_panel, mood_reviews
-from .style import INK, RULE, canvas, rows_of_axes
+from .style import CENTER, RULE, WIDTH, canvas, pyplot
 
 
-def credit_of_a_response() -> tuple[Figure, str]:
+def credit_of_a_response() -> Figure:
+    """Above: the value before each token of 'the film was superb but the plot was weak .': near 0.25 up to 'superb',
+    near 1 after it, 0.25 again after 'weak', then the score 0.48. Below: the TD error is large at 'superb' (0.72) and
+    'weak' (-0.76) only; with lam = 0.95 the words before 'but' are positive, and those from 'but' to 'weak'
+    negative."""
     one = numbers()
-    figure, (above, below) = rows_of_axes(3.6, 2)
+    figure, (above, below) = pyplot.subplots(2, 1, figsize=(WIDTH, 3.6), layout="constrained", sharex=True)
     places = range(len(one.tokens))
     above.step([*places, len(places)], [*one.values.tolist(), one.score], where="post", color=ORANGE)
     above.plot([place + 0.5 for place in places], one.values.tolist(), "o", color=ORANGE, markersize=4)
@@ -28,39 +32,34 @@ def credit_of_a_response() -> tuple[Figure, str]:
     below.set_xticks([place + 0.5 for place in places], one.tokens)
     below.legend(loc="upper right", ncols=2, fontsize=8.5)
     below.set_ylim(-0.9, 1.15)
-    alt = (
-        "Above: the value before each token of 'the film was superb but the plot was weak .': near 0.25 up to "
-        "'superb', near 1 after it, 0.25 again after 'weak', then the score 0.48. Below: the TD error is large at "
-        "'superb' (0.72) and 'weak' (-0.76) only; with lam = 0.95 the words before 'but' are positive, and those from "
-        "'but' to 'weak' negative."
-    )
-    return figure, alt
+    return figure
 
 
-def credit_in_color() -> tuple[Figure, str]:
+def credit_in_color() -> Figure:
+    """The review three times, each word in the color of its advantage. lam = 0: only superb is blue, weak is orange,
+    and the full stop is a little blue. lam = 0.95: all words up to superb are blue, those from but to weak orange. lam
+    = 1: the same, with colors that are more even."""
     one = numbers()
     figure, (axes,) = canvas(1.9)
     widths = [0.55 + 0.17 * len(token) for token in one.tokens]
     for row, lam in enumerate((0.0, LAM, 1.0)):
         left = 0.0
-        axes.text(-0.25, -row, f"lam = {lam:g}", ha="right", va="center", color=INK, fontsize=9)
+        axes.text(-0.25, -row, f"lam = {lam:g}", ha="right", va="center", fontsize=9)
         for token, width, advantage in zip(one.tokens, widths, one.advantages(lam).tolist(), strict=True):
             color, strength = (BLUE if advantage > 0 else ORANGE), min(abs(advantage) / 0.8, 1.0)
             axes.add_patch(Rectangle((left, -row - 0.4), width, 0.8, color=color, alpha=0.85 * strength, lw=0))
-            axes.text(left + width / 2, -row, token, ha="center", va="center", color=INK, fontsize=9)
+            axes.text(left + width / 2, -row, token, **CENTER, fontsize=9)
             left += width
     axes.set(xlim=(-1.6, left + 0.05), ylim=(-2.5, 1.1))
     axes.axis("off")
-    axes.text(0, 0.78, "Blue: write this more often. Orange: less often.", va="center", color=INK, fontsize=9)
-    alt = (
-        "The review three times, each word in the color of its advantage. lam = 0: only superb is blue, weak is "
-        "orange, and the full stop is a little blue. lam = 0.95: all words up to superb are blue, those from but to "
-        "weak orange. lam = 1: the same, with colors that are more even."
-    )
-    return figure, alt
+    axes.text(0, 0.78, "Blue: write this more often. Orange: less often.", va="center", fontsize=9)
+    return figure
 
 
-def weights_of_gae() -> tuple[Figure, str]:
+def weights_of_gae() -> Figure:
+    """Bar charts for lam = 0.8. Left: weights of the n-step advantages, 0.20, 0.16, 0.13, 0.10 and falling; all of them
+    sum to 1. Right: weights of the TD errors by distance, 1.00, 0.80, 0.64, 0.51 and falling: the factor 1 - lam is not
+    in them."""
     lam, steps = 0.8, 10
     rewards, values = torch.eye(steps).double(), torch.zeros(steps, steps + 1).double()
     dones = torch.zeros(steps, steps)
@@ -76,15 +75,13 @@ def weights_of_gae() -> tuple[Figure, str]:
     left.set(xlabel="n", title="Weight of the n-step advantage")
     right.set(xlabel="distance l of a TD error (steps)", title="Weight of the TD error in the sum")
     left.text(10.4, 0.5, "sum to 1", ha="right")
-    alt = (
-        "Bar charts for lam = 0.8. Left: weights of the n-step advantages, 0.20, 0.16, 0.13, 0.10 and falling; all "
-        "of them sum to 1. Right: weights of the TD errors by distance, 1.00, 0.80, 0.64, 0.51 and falling: the "
-        "factor 1 - lam is not in them."
-    )
-    return figure, alt
+    return figure
 
 
-def bias_and_variance() -> tuple[Figure, str]:
+def bias_and_variance() -> Figure:
+    """Error against lam, as two stacked areas. Bias squared fills most of the left and shrinks to nothing at lam = 1.
+    Variance is thin on the left and fills the right. Their sum falls until it is least at lam = 0.94, and rises steeply
+    to lam = 1."""
     scores, states, mask = mood_reviews(6400)
     critic = 0.7 * TRUTH[states]
     found = [compute_response_gae(scores, critic, mask, 1.0, lam).returns[:, 0] for lam in LAMS.tolist()]
@@ -92,17 +89,7 @@ def bias_and_variance() -> tuple[Figure, str]:
     figure, (axes,) = canvas(3.0)
     error_panel(axes, errors.mean(1) ** 2, errors.var(1, correction=0))
     axes.set(title="The error of the estimated value, with a critic that is 30 % off")
-    alt = (
-        "Error against lam, as two stacked areas. Bias squared fills most of the left and shrinks to nothing at lam = "
-        "1. Variance is thin on the left and fills the right. Their sum falls until it is least at lam = 0.94, and "
-        "rises steeply to lam = 1."
-    )
-    return figure, alt
+    return figure
 
 
-FIGURES = {
-    "credit-of-a-response": credit_of_a_response,
-    "credit-in-color": credit_in_color,
-    "weights-of-gae": weights_of_gae,
-    "bias-and-variance": bias_and_variance,
-}
+FIGURES = (credit_of_a_response, credit_in_color, weights_of_gae, bias_and_variance)

@@ -48,7 +48,11 @@ def promise_and_delivery() -> tuple[Figure, str]:
     return figure, alt
 
 
-def six_cases() -> tuple[Figure, str]:
+def six_cases() -> Figure:
+    """The clipped objective against the ratio, clip_epsilon 0.2. Left, advantage +1: it rises with the ratio and is
+    flat above 1.2. Right, advantage -1: it is flat below 0.8 and falls with the ratio above. Of the six dots of the
+    table two have gradient 0 and stop: ratio 1.5 of the good token and ratio 0.5 of the bad one. Two have moved the
+    wrong way and go back."""
     figure, panels = canvas(3.0, 2)
     for axes, advantage, name in zip(panels, (1.0, -1.0), ("good token, A = +1", "bad token, A = -1"), strict=True):
         clip_panel(axes, compute_ppo_loss, torch.tensor(CASES), advantage, 0.2)
@@ -56,31 +60,23 @@ def six_cases() -> tuple[Figure, str]:
     panels[0].set(ylabel="objective (dot: its gradient)", ylim=(0, 2.1))
     panels[1].set(ylim=(-2.1, 0))
     panels[0].legend(loc="upper left", fontsize=9)
-    alt = (
-        "The clipped objective against the ratio, clip_epsilon 0.2. Left, advantage +1: it rises with the ratio and is "
-        "flat above 1.2. Right, advantage -1: it is flat below 0.8 and falls with the ratio above. Of the six dots of "
-        "the table two have gradient 0 and stop: ratio 1.5 of the good token and ratio 0.5 of the bad one. Two have "
-        "moved the wrong way and go back."
-    )
-    return figure, alt
+    return figure
 
 
-def value_loss() -> tuple[Figure, str]:
+def value_loss() -> Figure:
+    """Value loss against the new value; old value 1, return 2. Unclipped it is a parabola with its minimum at 2.
+    Clipped it follows the parabola up to 1.2, is flat at 0.32 from 1.2 to 2.8 and follows the parabola again. The two
+    examples of the text are marked: 0.32 at 1.5 and 1.125 at 0.5."""
     figure, (axes,) = canvas(2.6)
     value_loss_panel(axes, compute_value_loss)
     axes.set_xlabel("new value")
     for value, height in ((1.0, 0.93), (2.0, 0.55)):
         axes.axvline(value, ymax=0.75, color=RULE, lw=0.8)
-        axes.text(value + 0.03, height, "old value" if value == 1.0 else "return", color=INK)
+        axes.text(value + 0.03, height, "old value" if value == 1.0 else "return")
     axes.plot([1.5, 0.5], [0.32, 1.125], "o", ms=8, color=BLUE)
     axes.annotate("0.32, gradient 0", (1.5, 0.32), (0, 8), textcoords="offset points", ha="center", color=INK)
     axes.annotate("1.125, full gradient", (0.5, 1.125), (10, 0), textcoords="offset points", color=INK)
-    alt = (
-        "Value loss against the new value; old value 1, return 2. Unclipped it is a parabola with its minimum at 2. "
-        "Clipped it follows the parabola up to 1.2, is flat at 0.32 from 1.2 to 2.8 and follows the parabola again. "
-        "The two examples of the text are marked: 0.32 at 1.5 and 1.125 at 0.5."
-    )
-    return figure, alt
+    return figure
 
 
-FIGURES = {"promise-and-delivery": promise_and_delivery, "six-cases": six_cases, "value-loss": value_loss}
+FIGURES = (promise_and_delivery, six_cases, value_loss)

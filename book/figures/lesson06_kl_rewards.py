@@ -7,10 +7,13 @@ from solutions.lesson06_kl_rewards import compute_rewards, estimate_kl
 
 from . import GREEN, ORANGE
 from .shared import ESTIMATOR_COLORS, ESTIMATOR_STYLES, deviation_panel
-from .style import INK, RULE, canvas
+from .style import RULE, canvas
 
 
-def rewards_of_a_response() -> tuple[Figure, str]:
+def rewards_of_a_response() -> Figure:
+    """Rewards of a response of three tokens, kl_coef 0.1 and score 1. Tokens 0 and 1 are more likely under the policy
+    than under the reference and get -0.139 and -0.069. Token 2 is less likely and gets +0.069, plus the score:
+    1.069."""
     policy, reference = torch.tensor([[1 / 2, 1 / 2, 1 / 4]]).log(), torch.tensor([[1 / 8, 1 / 4, 1 / 2]]).log()
     mask = torch.ones(1, 3, dtype=torch.bool)
     penalty = compute_rewards(torch.zeros(1), policy, reference, mask, kl_coef=0.1)[0].tolist()
@@ -21,21 +24,20 @@ def rewards_of_a_response() -> tuple[Figure, str]:
     axes.bar(range(3), scores, width=0.5, bottom=penalty, color=GREEN, label="score, at the last token")
     for token, reward in enumerate(rewards):
         above = max(reward, 0) + 0.03
-        axes.text(token, above, f"reward {reward:+.3f}", ha="center", fontweight="bold", color=INK)
+        axes.text(token, above, f"reward {reward:+.3f}", ha="center", fontweight="bold")
     axes.axhline(0, color=RULE, lw=0.8)
     labels = ["token 0\nlog-ratio +1.386", "token 1\nlog-ratio +0.693", "token 2\nlog-ratio -0.693"]
     axes.set_xticks(range(3), labels)
     axes.set(ylim=(-0.2, 1.25), ylabel="reward")
     axes.legend(loc="upper left")
-    alt = (
-        "Rewards of a response of three tokens, kl_coef 0.1 and score 1. Tokens 0 and 1 are more likely under the "
-        "policy than under the reference and get -0.139 and -0.069. Token 2 is less likely and gets +0.069, plus "
-        "the score: 1.069."
-    )
-    return figure, alt
+    return figure
 
 
-def three_estimators() -> tuple[Figure, str]:
+def three_estimators() -> Figure:
+    """Left: the three estimators against the log-ratio. k1 is a line through 0 and negative for negative log-ratios; k2
+    is a parabola; k3 lies above it for negative and below it for positive log-ratios; k2 and k3 are never negative.
+    Right, on log scales: the standard deviation of k1 is far above the KL when the KL is small; those of k2 and k3 stay
+    close to it."""
     zero, log_ratio = torch.zeros(201), torch.linspace(-2, 2, 201)
     probs, reference = torch.tensor([0.5, 0.3, 0.15, 0.05]).double(), torch.full((4,), 0.25).double()
     policies = [reference + share * (probs - reference) for share in torch.logspace(-1, 0, 30).tolist()]
@@ -53,13 +55,7 @@ def three_estimators() -> tuple[Figure, str]:
     left.legend(loc="upper center")
     deviation_panel(right, deviations)
     right.set(title="Its standard deviation (nats)")
-    alt = (
-        "Left: the three estimators against the log-ratio. k1 is a line through 0 and negative for negative "
-        "log-ratios; k2 is a parabola; k3 lies above it for negative and below it for positive log-ratios; k2 and "
-        "k3 are never negative. Right, on log scales: the standard deviation of k1 is far above the KL when the KL "
-        "is small; those of k2 and k3 stay close to it."
-    )
-    return figure, alt
+    return figure
 
 
-FIGURES = {"rewards-of-a-response": rewards_of_a_response, "three-estimators": three_estimators}
+FIGURES = (rewards_of_a_response, three_estimators)

@@ -5,7 +5,7 @@ from matplotlib.patches import Rectangle
 
 from . import BLUE, GREEN, ORANGE, PINK
 from .one_response import numbers
-from .style import INK, RULE, canvas
+from .style import CENTER, INK, RULE, arrow, canvas, outline, sheet
 
 ROLES = (("policy", BLUE), ("critic", ORANGE), ("reference", RULE), ("reward model", PINK))
 SETUPS = {
@@ -16,48 +16,44 @@ SETUPS = {
 }
 
 
-def the_shift() -> tuple[Figure, str]:
+def the_shift() -> Figure:
+    """The last position of the prompt and the first six of the response 'the film was superb but the ...'. An arrow
+    leads from the value at each position to the next token, to which it belongs. With these values the TD error of
+    'superb' is 0.72 and all others are small. With values read one position too late it is 'was' that gets 0.74, and
+    'superb' 0.05."""
     one = numbers()
     start = len(one.prompt.split())
     positions = range(start - 1, start + 6)
     tokens = [*one.prompt.split(), *one.tokens]
     values, late = one.advantages(0.0).tolist(), one.advantages(0.0, shift=1).tolist()
-    figure, (axes,) = canvas(2.9)
-    axes.set(xlim=(start - 4.0, start + 5.6), ylim=(-1.5, 2.6))
-    axes.axis("off")
+    figure, axes = sheet(2.9, (start - 4.0, start + 5.6), (-1.5, 2.6))
     names = ((2.3, "position"), (1.6, "token"), (0.5, "value read here"), (-0.35, "TD error"), (-1.1, "read too late"))
     for height, name in names:
-        axes.text(start - 1.6, height, name, ha="right", va="center", color=INK)
+        axes.text(start - 1.6, height, name, ha="right", va="center")
     for position in positions:
-        frame = {"boxstyle": "round,pad=0.35", "facecolor": "none", "edgecolor": BLUE if position >= start else RULE}
-        axes.text(position, 2.3, str(position), ha="center", va="center", color=RULE)
-        axes.text(position, 1.6, tokens[position], ha="center", va="center", color=INK, bbox=frame)
+        axes.text(position, 2.3, str(position), **CENTER, color=RULE)
+        axes.text(position, 1.6, tokens[position], **CENTER, bbox=outline(BLUE if position >= start else RULE, 0.35))
         value = one.values[position - start + 1].item()
-        axes.text(position, 0.5, f"{value:.2f}", ha="center", va="center", color=ORANGE, fontweight="bold")
+        axes.text(position, 0.5, f"{value:.2f}", **CENTER, color=ORANGE, fontweight="bold")
         if position < positions[-1]:
-            style = {"arrowstyle": "-|>", "color": GREEN, "lw": 1.6}
-            axes.annotate("", (position + 0.93, 1.25), (position + 0.1, 0.75), arrowprops=style)
+            arrow(axes, (position + 0.1, 0.75), (position + 0.93, 1.25), GREEN, lw=1.6)
         for height, errors in ((-0.35, values), (-1.1, late)):
             if position >= start:
                 error = round(errors[position - start], 2) + 0.0
                 weight = "bold" if error > 0.5 else "normal"
-                axes.text(position, height, f"{error:.2f}", ha="center", va="center", color=INK, fontweight=weight)
-    alt = (
-        "The last position of the prompt and the first six of the response 'the film was superb but the ...'. An arrow "
-        "leads from the value at each position to the next token, to which it belongs. With these values the TD error "
-        "of 'superb' is 0.72 and all others are small. With values read one position too late it is 'was' that gets "
-        "0.74, and 'superb' 0.05."
-    )
-    return figure, alt
+                axes.text(position, height, f"{error:.2f}", **CENTER, fontweight=weight)
+    return figure
 
 
-def two_heads() -> tuple[Figure, str]:
+def two_heads() -> Figure:
+    """One backbone reads the tokens ': the film was superb' and gives a hidden state at each position. Two heads read
+    each of them. The language-model head has one output for each word, which gives the next token its probability:
+    'superb' has 8 %. The value head has one output, the value of the text so far. It's 0.22 after 'was' and 0.97 after
+    'superb'."""
     one = numbers()
     start = len(one.prompt.split())
     tokens = [*one.prompt.split(), *one.tokens][start - 1 : start + 4]
-    figure, (axes,) = canvas(3.3)
-    axes.set(xlim=(-2.3, 5.4), ylim=(-0.5, 4.75))
-    axes.axis("off")
+    figure, axes = sheet(3.3, (-2.3, 5.4), (-0.5, 4.75))
     rows = (
         (4.3, "value head\n(linear layer, one output)", ORANGE),
         (3.3, "language-model head\n(one output for each word)", BLUE),
@@ -67,51 +63,44 @@ def two_heads() -> tuple[Figure, str]:
     )
     for height, name, color in rows:
         axes.text(-0.75, height, name, ha="right", va="center", color=color, fontsize=9)
-    box = {"boxstyle": "round,pad=0.4", "facecolor": "none", "edgecolor": RULE, "lw": 1.6}
-    axes.text(2, 1.1, " " * 106, ha="center", va="center", fontsize=9, bbox=box)
-    line = {"arrowstyle": "-|>", "color": RULE, "lw": 1.2}
+    axes.text(2, 1.1, " " * 106, **CENTER, fontsize=9, bbox=outline(RULE, 0.4, lw=1.6))
     for place, token in enumerate(tokens):
-        axes.text(place, 0.0, token, ha="center", va="center", color=INK)
-        axes.annotate("", (place, 0.78), (place, 0.25), arrowprops=line)
-        axes.annotate("", (place, 1.98), (place, 1.42), arrowprops=line)
+        axes.text(place, 0.0, token, **CENTER)
+        arrow(axes, (place, 0.25), (place, 0.78), lw=1.2)
+        arrow(axes, (place, 1.42), (place, 1.98), lw=1.2)
         for entry in range(5):
             axes.add_patch(Rectangle((place - 0.3 + 0.12 * entry, 2.08), 0.12, 0.24, fill=False, edgecolor=RULE))
-        axes.annotate("", (place - 0.16, 3.02), (place - 0.12, 2.4), arrowprops={**line, "color": BLUE})
-        bend = {**line, "color": ORANGE, "connectionstyle": "arc3,rad=0.35"}
-        axes.annotate("", (place + 0.2, 4.05), (place + 0.16, 2.4), arrowprops=bend)
+        arrow(axes, (place - 0.12, 2.4), (place - 0.16, 3.02), BLUE, lw=1.2)
+        arrow(axes, (place + 0.16, 2.4), (place + 0.2, 4.05), ORANGE, lw=1.2, connectionstyle="arc3,rad=0.35")
         value, chance = one.values[place].item(), one.log_probs[place].exp().item()
-        axes.text(place, 4.3, f"{value:.2f}", ha="center", va="center", color=ORANGE, fontweight="bold")
-        axes.text(place - 0.1, 3.3, f"{one.tokens[place]}\n{100 * chance:.0f} %", ha="center", va="center", color=BLUE)
-    alt = (
-        "One backbone reads the tokens ': the film was superb' and gives a hidden state at each position. Two heads "
-        "read each of them. The language-model head has one output for each word, which gives the next token its "
-        "probability: 'superb' has 8 %. The value head has one output, the value of the text so far. It's 0.22 after "
-        "'was' and 0.97 after 'superb'."
-    )
-    return figure, alt
+        axes.text(place, 4.3, f"{value:.2f}", **CENTER, color=ORANGE, fontweight="bold")
+        axes.text(place - 0.1, 3.3, f"{one.tokens[place]}\n{100 * chance:.0f} %", **CENTER, color=BLUE)
+    return figure
 
 
-def memory() -> tuple[Figure, str]:
+def memory() -> Figure:
+    """Bytes per parameter. Four models: policy 16, critic 16, reference 4, reward model 4, together 40. One backbone
+    for actor and critic: 24. A LoRA policy that is its own reference: 24 and an adapter. One frozen base with adapters
+    for all roles: 4 and the adapters."""
     figure, (axes,) = canvas(2.5)
     for row, sizes in enumerate(SETUPS.values()):
         left = 0
         for size, (role, color) in zip(sizes, ROLES, strict=True):
             axes.barh(row, size, left=left, height=0.6, color=color, label=role if row == 0 else None)
             left += size
-        axes.text(left + 0.6, row, f"{left}" if row < 2 else f"{left} + adapters", va="center", color=INK)
+        axes.text(left + 0.6, row, f"{left}" if row < 2 else f"{left} + adapters", va="center")
     axes.set_yticks(range(len(SETUPS)), SETUPS)
     axes.invert_yaxis()
     axes.set(xlim=(0, 46), xlabel="bytes per parameter of one model (float32, Adam)")
     axes.legend(loc="lower right")
-    alt = (
-        "Bytes per parameter. Four models: policy 16, critic 16, reference 4, reward model 4, together 40. One "
-        "backbone for actor and critic: 24. A LoRA policy that is its own reference: 24 and an adapter. One frozen "
-        "base with adapters for all roles: 4 and the adapters."
-    )
-    return figure, alt
+    return figure
 
 
-def three_policies() -> tuple[Figure, str]:
+def three_policies() -> Figure:
+    """Distance from the SFT model while three batches are trained on. The reference is a flat line at 0. The old policy
+    is a staircase with one step per batch. The policy in training leaves each stair, moves at every optimizer step, and
+    ends where the next stair begins. An arrow from the stair to the policy is what the ratio measures; a longer one
+    from the reference to the policy is what the KL measures."""
     steps_of_a_batch = 8
     figure, (axes,) = canvas(3.0)
     heights = [0.0]
@@ -122,15 +111,14 @@ def three_policies() -> tuple[Figure, str]:
     for batch in range(3):
         start, end = batch * steps_of_a_batch, (batch + 1) * steps_of_a_batch
         axes.plot((start, end), (heights[start], heights[start]), color=ORANGE, lw=2.4)
-        axes.text((start + end) / 2, -0.42, f"batch {batch + 1}", ha="center", color=INK)
+        axes.text((start + end) / 2, -0.42, f"batch {batch + 1}", ha="center")
         axes.axvline(end, color=RULE, lw=0.8, ls=":")
     last, old = heights[-1], heights[2 * steps_of_a_batch]
     for x, bottom, top, name, color in (
         (25.1, old, last, "the ratio measures this", ORANGE),
         (26.2, 0.0, last, "the KL measures this", GREEN),
     ):
-        arrow = {"arrowstyle": "<->", "color": color, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", (x, bottom), (x, top), arrowprops=arrow)
+        arrow(axes, (x, top), (x, bottom), color, lw=1.5, arrowstyle="<->", shrinkA=0, shrinkB=0)
         axes.text(26.9, top - 0.2 if color == ORANGE else 0.9, name, color=color, va="center", fontsize=9)
     axes.text(
         11.6, heights[14] + 0.28, "the policy in training:\nmoves at every step", color=BLUE, ha="right", fontsize=9
@@ -139,13 +127,7 @@ def three_policies() -> tuple[Figure, str]:
     axes.text(9.5, 0.07, "the reference: never moves", color=RULE, va="bottom", fontsize=9)
     axes.set(xlim=(-0.3, 33.5), ylim=(-0.6, last + 0.3), xticks=[], yticks=[], ylabel="distance from\nthe SFT model")
     axes.spines["bottom"].set_visible(False)
-    alt = (
-        "Distance from the SFT model while three batches are trained on. The reference is a flat line at 0. The old "
-        "policy is a staircase with one step per batch. The policy in training leaves each stair, moves at every "
-        "optimizer step, and ends where the next stair begins. An arrow from the stair to the policy is what the ratio "
-        "measures; a longer one from the reference to the policy is what the KL measures."
-    )
-    return figure, alt
+    return figure
 
 
-FIGURES = {"the-shift": the_shift, "two-heads": two_heads, "memory": memory, "three-policies": three_policies}
+FIGURES = (the_shift, two_heads, memory, three_policies)

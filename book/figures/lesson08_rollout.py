@@ -8,7 +8,7 @@ from solutions.lesson08_rollout import sample_token
 
 from . import BLUE, GREEN, ORANGE, PINK
 from .shared import cache_panels
-from .style import INK, RULE, canvas
+from .style import CENTER, RULE, canvas, sheet
 
 PROMPT, RESPONSE = 8, 24
 PROBABILITIES = (0.45, 0.30, 0.15, 0.10)
@@ -27,7 +27,10 @@ def key_value_cache() -> tuple[Figure, str]:
     return figure, alt
 
 
-def truncated_sampling() -> tuple[Figure, str]:
+def truncated_sampling() -> Figure:
+    """Bars of four tokens with the probabilities 0.45, 0.30, 0.15, 0.10. With top_k = 2 the sampler draws the first two
+    with 0.60 and 0.40 and never the others. With top_p = 0.4 it always draws the first. Dashed: what training
+    recomputes, the whole distribution."""
     figure, panels = canvas(2.5, 3, sharey=True)
     settings: list[tuple[str, dict[str, float]]] = [
         ("the policy's distribution", {}),
@@ -47,12 +50,7 @@ def truncated_sampling() -> tuple[Figure, str]:
         axes.set(title=name, xlabel="token", ylim=(0, 1.15), xticks=range(4))
         axes.title.set_fontsize(9.5)
     panels[0].set(ylabel="probability")
-    alt = (
-        "Bars of four tokens with the probabilities 0.45, 0.30, 0.15, 0.10. With top_k = 2 the sampler draws the first "
-        "two with 0.60 and 0.40 and never the others. With top_p = 0.4 it always draws the first. Dashed: what "
-        "training recomputes, the whole distribution."
-    )
-    return figure, alt
+    return figure
 
 
 CLOCK = {"sample": 0.21, "score": 0.16, "train": 0.63}
@@ -60,9 +58,7 @@ CLOCK = {"sample": 0.21, "score": 0.16, "train": 0.63}
 
 
 def one_update() -> tuple[Figure, str]:
-    figure, (axes,) = canvas(3.2)
-    axes.set(xlim=(-3.0, 12.2), ylim=(-1.6, 6.2))
-    axes.axis("off")
+    figure, axes = sheet(3.2, (-3.0, 12.2), (-1.6, 6.2))
     frames = (
         ("1 sample", "token by token,\nwith a cache", ("policy",)),
         ("2 score", "one forward pass\neach, no gradients", ("reference", "reward model", "critic")),
@@ -73,8 +69,8 @@ def one_update() -> tuple[Figure, str]:
     for place, (title, what, working) in enumerate(frames):
         left = 3.05 * place
         axes.add_patch(Rectangle((left, 0.1), 2.85, 6.0, ec=RULE, fc="none", lw=1.2))
-        axes.text(left + 1.42, 5.65, title, ha="center", va="center", color=INK, fontweight="bold", fontsize=9.5)
-        axes.text(left + 1.42, 4.75, what, ha="center", va="center", color=INK, fontsize=8)
+        axes.text(left + 1.42, 5.65, title, **CENTER, fontweight="bold", fontsize=9.5)
+        axes.text(left + 1.42, 4.75, what, **CENTER, fontsize=8)
         for row, (name, color) in enumerate(rows):
             y = 3.75 - 0.78 * row
             if place == 0:
@@ -84,13 +80,11 @@ def one_update() -> tuple[Figure, str]:
                 Rectangle((left + 0.2, y - 0.27), 2.45, 0.54, ec=color, fc=color if filled else "none", lw=1, alpha=1)
             )
     left = 0.0
-    axes.text(-0.2, -0.85, "the clock", ha="right", va="center", color=INK, fontsize=9)
+    axes.text(-0.2, -0.85, "the clock", ha="right", va="center", fontsize=9)
     for (name, share), color in zip(CLOCK.items(), (BLUE, RULE, GREEN), strict=True):
         width = share * 12.0
         axes.add_patch(Rectangle((left, -1.2), width, 0.7, fc=color, ec="none"))
-        axes.text(
-            left + width / 2, -0.86, f"{name} {share:.0%}", ha="center", va="center", color="#ffffff", fontsize=8.5
-        )
+        axes.text(left + width / 2, -0.86, f"{name} {share:.0%}", **CENTER, color="#ffffff", fontsize=8.5)
         left += width
     alt = (
         "One update as four frames. 1, sample: the policy works, token by token. 2, score: reference, reward model and "
@@ -101,4 +95,4 @@ def one_update() -> tuple[Figure, str]:
     return figure, alt
 
 
-FIGURES = {"one-update": one_update, "key-value-cache": key_value_cache, "truncated-sampling": truncated_sampling}
+FIGURES = (one_update, key_value_cache, truncated_sampling)

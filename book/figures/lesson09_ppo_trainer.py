@@ -1,40 +1,33 @@
 """The figure of lesson 9: the four loops."""
 
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
 
 from . import BLUE, GREEN, ORANGE, PINK
-from .style import INK, canvas
+from .style import frame, sheet
 
 
-def four_loops() -> tuple[Figure, str]:
+def four_loops() -> Figure:
+    """Four nested boxes. An update (num_updates of them) makes a rollout, whitens, and at the end adapts kl_coef. In
+    it, each epoch (num_epochs) draws a new order of the rows. In it, each minibatch (num_minibatches) ends with
+    clipping, one step and cleared gradients. In it, each microbatch computes its loss, weighted by its tokens, and the
+    backward."""
     levels = (
         ("update", "num_updates", "rollout, whiten; at the end adapt kl_coef", BLUE),
         ("epoch", "num_epochs", "draw a new order of the rows", GREEN),
         ("minibatch", "num_minibatches", "at the end clip, step, clear the gradients", ORANGE),
         ("microbatch", "of micro_batch_size rows", "loss times its share of the tokens, then backward", PINK),
     )
-    figure, (axes,) = canvas(3.2)
-    axes.set(xlim=(0, 10), ylim=(0, 5.4))
-    axes.axis("off")
+    figure, axes = sheet(3.2, (0, 10), (0, 5.4))
     for depth, (name, setting, work, color) in enumerate(levels):
         left, bottom = 0.05 + 0.4 * depth, 0.1 + 0.3 * depth
         height = 5.2 - 1.0 * depth - bottom
-        frame = {"edgecolor": color, "facecolor": "none", "lw": 1.8}
-        shape = FancyBboxPatch((left, bottom), 9.9 - 0.8 * depth, height, "round,pad=0,rounding_size=0.15", **frame)
-        axes.add_patch(shape)
+        frame(axes, left, bottom, 9.9 - 0.8 * depth, height, color)
         top = bottom + height - 0.5
-        axes.text(left + 0.25, top, f"for each {name}", color=INK, va="center", fontweight="bold")
+        axes.text(left + 0.25, top, f"for each {name}", va="center", fontweight="bold")
         axes.text(left + 2.6, top, setting, color=color, va="center", family="monospace", fontsize=8.5)
         line = top - 0.42 if depth == 3 else top
-        axes.text(left + 9.65 - 0.8 * depth, line, work, color=INK, va="center", ha="right", fontsize=8.5)
-    alt = (
-        "Four nested boxes. An update (num_updates of them) makes a rollout, whitens, and at the end adapts kl_coef. "
-        "In it, each epoch (num_epochs) draws a new order of the rows. In it, each minibatch (num_minibatches) ends "
-        "with clipping, one step and cleared gradients. In it, each microbatch computes its loss, weighted by its "
-        "tokens, and the backward."
-    )
-    return figure, alt
+        axes.text(left + 9.65 - 0.8 * depth, line, work, va="center", ha="right", fontsize=8.5)
+    return figure
 
 
-FIGURES = {"four-loops": four_loops}
+FIGURES = (four_loops,)

@@ -3,10 +3,13 @@
 from matplotlib.figure import Figure
 
 from . import BLUE, GREEN, PINK
-from .style import INK, Arrow, Box, diagram
+from .style import CENTER, Arrow, Box, diagram
 
 
-def two_processes() -> tuple[Figure, str]:
+def two_processes() -> Figure:
+    """One update on two processes. Each samples and scores its own four prompts. Experience is gathered, so both hold
+    all eight rows and whiten, compute the KL and draw minibatches alike. Each computes the loss of its own
+    microbatches. Statistics are merged and gradients averaged, and both make the same step."""
     lanes = {"0": (2.0, "0 1 2 3"), "1": (5.4, "4 5 6 7")}
     boxes, arrows = {}, []
     for name, (y, prompts) in lanes.items():
@@ -23,14 +26,9 @@ def two_processes() -> tuple[Figure, str]:
         arrows.append(Arrow(f"rows{start}", f"loss{start}"))
     figure = diagram(boxes, arrows, (12.5, 7.6), 3.3)
     axes = figure.axes[0]
-    axes.text(3.15, 0.35, "gather experience", ha="center", color=INK, fontsize=8.5)
-    axes.text(9.85, 0.35, "merge statistics,\naverage gradients", ha="center", va="center", color=INK, fontsize=8.5)
-    alt = (
-        "One update on two processes. Each samples and scores its own four prompts. Experience is gathered, so both "
-        "hold all eight rows and whiten, compute the KL and draw minibatches alike. Each computes the loss of its own "
-        "microbatches. Statistics are merged and gradients averaged, and both make the same step."
-    )
-    return figure, alt
+    axes.text(3.15, 0.35, "gather experience", ha="center", fontsize=8.5)
+    axes.text(9.85, 0.35, "merge statistics,\naverage gradients", **CENTER, fontsize=8.5)
+    return figure
 
 
-FIGURES = {"two-processes": two_processes}
+FIGURES = (two_processes,)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import matplotlib
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
@@ -18,6 +19,8 @@ from . import BLUE, INK, PALETTE, RULE, SKY
 
 matplotlib.use("Agg")
 DARK = {INK: "#e6edf3", RULE: "#7d8590", BLUE.lower(): SKY}
+CENTER = {"ha": "center", "va": "center"}
+"""Of a text that stands in the middle of its place."""
 WIDTH = 7.2
 """Inches: the width of a text column; the type is 10 points at this size."""
 
@@ -54,10 +57,27 @@ def canvas(height: float, columns: int = 1, **options) -> tuple[Figure, list]:
     return figure, list(axes[0])
 
 
-def rows_of_axes(height: float, rows: int) -> tuple[Figure, list]:
-    """As `canvas`, with the axes below each other over one horizontal axis."""
-    figure, axes = pyplot.subplots(rows, 1, figsize=(WIDTH, height), layout="constrained", sharex=True)
-    return figure, list(axes)
+def sheet(height: float, xlim: tuple[float, float], ylim: tuple[float, float]) -> tuple[Figure, Axes]:
+    """As `canvas`, for words and boxes: no axis is seen."""
+    figure, (axes,) = canvas(height)
+    axes.set(xlim=xlim, ylim=ylim)
+    axes.axis("off")
+    return figure, axes
+
+
+def frame(axes: Axes, left: float, bottom: float, width: float, height: float, color: str, rounding: float = 0.15):
+    """Draw an empty box with round corners, and return it."""
+    style = f"round,pad=0,rounding_size={rounding}"
+    return axes.add_patch(FancyBboxPatch((left, bottom), width, height, style, ec=color, fc="none", lw=1.8))
+
+
+def outline(color: str, pad: float, **options) -> dict:
+    """The box around a text, as its `bbox`."""
+    return {"boxstyle": f"round,pad={pad}", "facecolor": "none", "edgecolor": color, **options}
+
+
+def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], color: str = RULE, **options) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "lw": 1.3, **options})
 
 
 def as_svg(figure: Figure, alt: str) -> str:
@@ -106,38 +126,34 @@ class Arrow:
 
 def diagram(boxes: Mapping[str, Box], arrows: Sequence[Arrow], size: tuple[float, float], height: float) -> Figure:
     """Draw boxes and arrows on a field of `size` units; `height` in inches."""
-    figure, (axes,) = canvas(height)
-    axes.set(xlim=(0, size[0]), ylim=(0, size[1]))
-    axes.axis("off")
+    figure, axes = sheet(height, (0, size[0]), (0, size[1]))
     patches = {}
     for name, box in boxes.items():
         corner = box.x - box.width / 2, box.y - box.height / 2
-        frame = {"edgecolor": box.color, "facecolor": "none", "lw": 1.8}
-        shape = FancyBboxPatch(corner, box.width, box.height, "round,pad=0,rounding_size=0.12", **frame)
-        patches[name] = axes.add_patch(shape)
+        patches[name] = frame(axes, *corner, box.width, box.height, box.color, 0.12)
         lift = 0.14 * box.height if box.note else 0.0
-        axes.text(box.x, box.y + lift, box.text, ha="center", va="center", color=INK, fontsize=9.5)
+        axes.text(box.x, box.y + lift, box.text, **CENTER, fontsize=9.5)
         if box.note:
-            axes.text(box.x, box.y - 0.27 * box.height, box.note, ha="center", va="center", color=RULE, fontsize=8)
-    for arrow in arrows:
-        start, end = boxes[arrow.start], boxes[arrow.end]
+            axes.text(box.x, box.y - 0.27 * box.height, box.note, **CENTER, color=RULE, fontsize=8)
+    for one in arrows:
+        start, end = boxes[one.start], boxes[one.end]
         axes.add_patch(
             FancyArrowPatch(
                 (start.x, start.y),
                 (end.x, end.y),
-                patchA=patches[arrow.start],
-                patchB=patches[arrow.end],
-                connectionstyle=f"arc3,rad={arrow.bend}",
+                patchA=patches[one.start],
+                patchB=patches[one.end],
+                connectionstyle=f"arc3,rad={one.bend}",
                 arrowstyle="-|>",
                 mutation_scale=11,
                 shrinkA=2,
                 shrinkB=2,
-                linestyle="--" if arrow.dashed else "-",
+                linestyle="--" if one.dashed else "-",
                 color=RULE,
                 lw=1.3,
             )
         )
-        if arrow.text:
-            x, y = (start.x + end.x) / 2 + arrow.shift[0], (start.y + end.y) / 2 + arrow.shift[1]
-            axes.text(x, y, arrow.text, ha="center", va="bottom", fontsize=8, color=INK)
+        if one.text:
+            x, y = (start.x + end.x) / 2 + one.shift[0], (start.y + end.y) / 2 + one.shift[1]
+            axes.text(x, y, one.text, ha="center", va="bottom", fontsize=8)
     return figure
