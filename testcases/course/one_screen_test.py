@@ -196,7 +196,7 @@ def test_the_text_shows_what_was_recorded() -> None:
     words = " ".join(TEXT.split())
     assert f"falls from {free[5][2]:.2f} to 0 in three updates" in words and abs(free[8][2]) < 0.005
     assert inspect.signature(screen.train).parameters["kl_coef"].default == screen.KL_COEF
-    assert f"moving away costs `KL_COEF` = {screen.KL_COEF} points" in words
+    assert f"`KL_COEF` = {screen.KL_COEF} points of reward" in words
     assert f"the proxy reward is {free[29][1]:.2f}, compared with {priced[29][1]:.2f}." in words
 
 
