@@ -9,8 +9,7 @@ from sphinx.util import logging
 
 from testcases.harness.catalog import TUTORIAL, lesson_names, read_lesson
 
-from .stage import repository
-from .texts import REFERENCE, slugify, table_rows
+from .stage import REFERENCE, repository, slugify
 
 logger = logging.getLogger(__name__)
 GLOSSARY = "tutorial/glossary"
@@ -90,7 +89,8 @@ def _any_term() -> re.Pattern[str]:
 def _terms() -> dict[str, tuple[str, str, str]]:
     """Every way to write a term -> its lesson, its anchor in the glossary, and what it says."""
     terms = {}
-    for row in table_rows((TUTORIAL / "glossary.md").read_text("utf-8")):
+    for line in (TUTORIAL / "glossary.md").read_text("utf-8").splitlines():
+        row = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(row) != 4 or row[0] == "term" or set(row[0]) <= set("-"):
             continue
         term, chinese, what, lesson = row

@@ -1,6 +1,7 @@
 """Write the pages that are made from texts, docstrings and code into book/made: python -m book.stage."""
 
 import ast
+import posixpath
 import re
 import textwrap
 import tomllib
@@ -8,13 +9,20 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from testcases.harness.catalog import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names, read_lesson
+from mdit_py_plugins.anchors.index import slugify
 
-from .texts import REFERENCE, TOP, lesson_texts, moved, sections, title_of, with_parts
+from testcases.harness.catalog import END, REGION, ROOT, SOLUTIONS, TUTORIAL, lesson_names, read_lesson
 
 MADE = Path(__file__).with_name("made")
 TITLE = "What people get wrong"
 ELSEWHERE = "The rest of this list is in [more.md](more.md#what-people-get-wrong-the-rest)."
+HEADING = re.compile(r"^##+ (.+)\n", re.MULTILINE)
+WRONG = re.compile(rf"^## {TITLE}.*?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)\s]+)(?=\))")
+REFERENCE = re.compile(r"(?<![\w/.-])((?:[A-Za-z][\w.-]*/)?[A-Za-z][\w.-]*(?: assignment\d)?)#(\d+)\b")
+"""Issue or pull request of a project, such as trl#407 or alibaba/ROLL#447."""
+TOP = "../../"
+"""From a generated page, in book/made, to the top of the repository."""
 PROJECTS = Path(__file__).with_name("projects.toml")
 MISTAKES = f"""# {TITLE}
 
@@ -27,20 +35,30 @@ section](#by-project) lists all of them by project.
 def mistakes() -> dict[str, str]:
     """What people get wrong, from all texts, on one page; and every project's issue that a text refers to."""
     parts, mentioned = [MISTAKES], {}
-    for lesson in lesson_texts():
-        folder = lesson.parent.relative_to(ROOT).as_posix()
-        for path in filter(Path.is_file, (lesson, lesson.with_name("more.md"))):
-            found = sections(path.read_text("utf-8"))
-            for section in found:
-                link = f"{TOP}{folder}/{path.name}#{section.anchor}"
-                where = f"[lesson {int(lesson.parent.name[6:8])}]({link})"
-                for name, number in REFERENCE.findall("\n".join([section.title, *section.lines])):
-                    mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
-                if section.title == TITLE:
-                    parts.append(f"## [{title_of(path)}]({link})\n")
-                if section.title.startswith(TITLE):
-                    parts.append(moved(with_parts(section, found), folder).replace(ELSEWHERE, ""))
+    for path in sorted(TUTORIAL.glob("lesson*/*.md"), key=lambda path: (path.parent, path.name != "README.md")):
+        if path.name not in ("README.md", "more.md"):
+            continue
+        text, page = path.read_text("utf-8"), f"{TOP}{path.relative_to(ROOT).as_posix()}"
+        _, *pieces = HEADING.split(text)
+        for heading, body in zip(pieces[::2], pieces[1::2], strict=True):
+            where = f"[lesson {int(path.parent.name[6:8])}]({page}#{slugify(re.sub('[`*]', '', heading))})"
+            for name, number in REFERENCE.findall(f"{heading}\n{body}"):
+                mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
+        if found := WRONG.search(text):
+            if path.name == "README.md":
+                parts.append(f"## [{title_of(path)}]({page}#{slugify(TITLE)})\n")
+            parts.append(moved(found[1].replace(ELSEWHERE, ""), path.parent.relative_to(ROOT).as_posix()))
     return {"mistakes.md": "\n".join([*parts, _by_project(mentioned)])}
+
+
+def title_of(path: Path) -> str:
+    """The first heading of a text."""
+    return path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+
+
+def moved(text: str, folder: str) -> str:
+    """The text with its relative links as they read from a generated page."""
+    return LINK.sub(lambda match: match[1] + TOP + posixpath.normpath(posixpath.join(folder, match[2])), text)
 
 
 def _by_project(mentioned: dict[str, dict[tuple[str, int], str]]) -> str:
