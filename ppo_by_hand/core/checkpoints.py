@@ -141,48 +141,42 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
             f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}; resume it with the code "
             "that wrote it"
         )
-    saved, own = state["config"], expected["config"]
-    other = [name for name in own if name not in MAY_DIFFER and own[name] != saved.get(name)]
-    if other:
-        raise ValueError(
-            f"expected a checkpoint of a run with the same settings, got {other[0]} {saved.get(other[0])!r} in {file} "
-            f"and {own[other[0]]!r} here; only {', '.join(MAY_DIFFER)} may change: resume with the same settings, or "
-            "start a new run"
-        )
-    if state["updates_done"] > own["num_updates"]:
+    if state["updates_done"] > expected["config"]["num_updates"]:
         raise ValueError(
             f"expected num_updates to be at least the {state['updates_done']} that the run in {file} has done, got "
-            f"{own['num_updates']}; raise it"
+            f"{expected['config']['num_updates']}; raise it"
         )
-    _check_models(expected["model"], state["model"], file)
-    if parts is None:
-        _check_optimizer(expected["optimizer"]["param_groups"], state["optimizer"]["param_groups"], file)
+    fixes = {
+        "settings": f"only {', '.join(MAY_DIFFER)} may change: resume with the same settings",
+        "models": "give the models that its run began with",
+        "optimizer": "give the optimizer= that its run began with",
+    }
+    saved, own = _described(state), _described(expected)
+    for what, fix in fixes.items():
+        for name in own[what] | saved[what]:
+            here, there = own[what].get(name, "missing"), saved[what].get(name, "missing")
+            if here != there:
+                raise ValueError(
+                    f"expected a checkpoint of a run with the same {what}, got {name} {there} in {file} and {here} "
+                    f"here; {fix}, or start a new run"
+                )
     state["generators"] = _of_this_machine(state["generators"], expected["generators"])
     return state
 
 
-def _check_models(own: Mapping[str, Any], saved: Mapping[str, Any], file: Path) -> None:
-    for name in sorted(own.keys() | saved.keys()):
-        here, there = (f"{tuple(one[name].shape)}" if name in one else "missing" for one in (own, saved))
-        if here != there:
-            raise ValueError(
-                f"expected a checkpoint of the same models, got {file}, in which {name} is {there}, and {here} here; "
-                "give the models that its run began with, or start a new run"
-            )
-
-
-def _check_optimizer(own: list[dict[str, Any]], saved: list[dict[str, Any]], file: Path) -> None:
-    """Compare all but the rates of now, which the settings and the schedule decide, and the numbers of the weights."""
-    pairs: list[tuple[str, Any, Any]] = [("parameter groups", len(own), len(saved))]
-    for here, there in zip(own, saved, strict=False):
-        pairs.append(("weights", len(here["params"]), len(there["params"])))
-        pairs += [(name, here.get(name), there.get(name)) for name in sorted(here.keys() | there.keys())]
-    for name, one, other in pairs:
-        if one != other and name not in ("lr", "params"):
-            raise ValueError(
-                f"expected a checkpoint of a run with the same optimizer, got {name} {other!r} in {file} and {one!r} "
-                "here; give the optimizer= that its run began with, or start a new run"
-            )
+def _described(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is the same in all checkpoints of a run, by name; not the rates of now, which the schedule decides."""
+    groups = state["optimizer"]["param_groups"] if state.get("parts") is None else []
+    optimizer: dict[str, Any] = {"parameter groups": len(groups)}
+    for number, group in enumerate(groups):
+        behind = f" of group {number}" if number else ""
+        values = {"weights": len(group["params"]), **group}
+        optimizer |= {name + behind: value for name, value in values.items() if name not in ("lr", "params")}
+    return {
+        "settings": {name: value for name, value in state["config"].items() if name not in MAY_DIFFER},
+        "models": {name: tuple(weight.shape) for name, weight in state["model"].items()},
+        "optimizer": optimizer,
+    }
 
 
 def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

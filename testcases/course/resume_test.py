@@ -133,7 +133,7 @@ UNFIT = {
     "other-settings": (nothing, {"kl_coef": 0.3}, "of a run with the same settings, got kl_coef 0.05 in"),
     "another-optimizer": (
         *(nothing, {"optimizer": lambda groups: torch.optim.SGD(groups)}),
-        "of a run with the same optimizer, got amsgrad False in .* and None here",
+        "of a run with the same optimizer, got momentum missing in .* and 0 here",
     ),
     "other-numbers-of-the-optimizer": (
         *(nothing, {"optimizer": lambda groups: torch.optim.AdamW(groups, 1e-3)}),
@@ -293,11 +293,11 @@ def test_a_checkpoint_of_other_adapters_is_refused(tmp_path):
     """A frozen weight may lack and a trained one may not."""
     run = adapted(tmp_path)
     run.save_checkpoint(tmp_path)
-    other = r"of the same models, got .*, in which policy.*lora_A.* is \(2, 64\), and \(3, 64\) here; give"
+    other = r"with the same models, got policy.*lora_A.* \(2, 64\) in .* and \(3, 64\) here; give"
     with pytest.raises(ValueError, match=other):
         adapted(tmp_path, rank=3).load_checkpoint(tmp_path)
     run.policy.get_input_embeddings().requires_grad_(True)
-    with pytest.raises(ValueError, match=r"of the same models, got .*embed_tokens.* is missing, and \(12, 64\) here; "):
+    with pytest.raises(ValueError, match=r"with the same models, got .*embed_tokens.* missing in .* and \(12, 64\) here; "):
         run.load_checkpoint(tmp_path)
 
 
