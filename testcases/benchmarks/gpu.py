@@ -105,31 +105,6 @@ def show(report: dict[str, Any]) -> None:
             print(f"| {size} | {result['failed']} | - | - |")
 
 
-def draw(report: dict[str, Any], file: Path) -> None:
-    """Tokens per second by size, and the demo's reward and KL over its updates."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, (speed, course) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    labels = [label for label in LABELS.values() if any(label in result for result in report["sizes"].values())]
-    for shift, label in enumerate(labels):
-        bars = [result.get(label, {}).get("tokens_per_second", 0.0) for result in report["sizes"].values()]
-        speed.bar([place + 0.4 * shift for place in range(len(bars))], bars, width=0.4, label=label)
-    speed.set_xticks([place + 0.2 * (len(labels) - 1) for place in range(len(report["sizes"]))], list(report["sizes"]))
-    speed.set(title=report["device"], ylabel="response tokens per second")
-    speed.legend()
-    logs = sorted(DEMO.rglob("metrics.jsonl"))
-    rows = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
-    for name, label in {"score": "proxy reward", "kl": "KL (nats)"}.items():
-        course.plot([row[name] for row in rows], label=label)
-    course.set(title="PPO on the shape of GPT-2 124M", xlabel="update")
-    course.legend()
-    figure.savefig(file, dpi=110)
-    pyplot.close(figure)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, write; returns the exit status, 0 as well where there is no GPU."""
     parser = argparse.ArgumentParser(prog="python -m testcases.benchmarks.gpu", description=__doc__.split("\n")[0])
@@ -159,8 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
     show(report)
-    draw(report, FILE.with_suffix(".png"))
-    print(f"\n{said}. All is in {FILE}, with a picture beside it.")
+    print(f"\n{said}. All is in {FILE}.")
     return 0
 
 

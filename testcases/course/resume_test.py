@@ -297,7 +297,8 @@ def test_a_checkpoint_of_other_adapters_is_refused(tmp_path):
     with pytest.raises(ValueError, match=other):
         adapted(tmp_path, rank=3).load_checkpoint(tmp_path)
     run.policy.get_input_embeddings().requires_grad_(True)
-    with pytest.raises(ValueError, match=r"with the same models, got .*embed_tokens.* missing in .* and \(12, 64\) here; "):
+    lacks = r"with the same models, got .*embed_tokens.* missing in .* and \(12, 64\) here; "
+    with pytest.raises(ValueError, match=lacks):
         run.load_checkpoint(tmp_path)
 
 
