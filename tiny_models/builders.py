@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
@@ -99,25 +98,6 @@ def build_llama(
 def _initial_std(n_embd: int) -> float:
     """Standard deviation of the initial weights: GPT-2's 0.02 at a width of 768, larger for a narrower model."""
     return 0.02 * (768 / n_embd) ** 0.5
-
-
-CausalLM: TypeAlias = GPT2LMHeadModel | LlamaForCausalLM
-
-ARCHITECTURES: dict[str, Callable[..., CausalLM]] = {"gpt2": build_gpt2, "llama": build_llama}
-
-
-def build_causal_lm(architecture: str, vocab_size: int, **settings: Any) -> CausalLM:
-    """Build the model of that name, "gpt2" or "llama"; `settings` are the keyword arguments of `build_gpt2`.
-
-    Raises:
-        ValueError: no builder has that name, or as `build_gpt2`.
-    """
-    if architecture not in ARCHITECTURES:
-        raise ValueError(
-            f"expected an architecture among {', '.join(ARCHITECTURES)}, got {architecture!r}; "
-            f"choose one of these, or load any other model with AutoModelForCausalLM"
-        )
-    return ARCHITECTURES[architecture](vocab_size, **settings)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ class Preset:
     n_layer: int = 2
     n_embd: int = 64
     n_head: int = 4
-    architecture: str = "gpt2"
     threads: int | None = None
     """CPU threads; tiny models lose more to the coordination of two than they gain. None: all of them."""
     demonstrations: int = 18_432

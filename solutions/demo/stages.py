@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
 def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> SFTResult:
     """Run stage 1: build a policy with random weights and teach it to write reviews, on demonstrations."""
-    from tiny_models.builders import build_causal_lm  # transformers costs seconds; the other stages do not need it
+    from tiny_models.builders import build_gpt2  # transformers costs seconds; the other stages do not need it
 
     rng = random.Random(seed)
-    policy = build_causal_lm(
-        preset.architecture,
+    policy = build_gpt2(
         len(tokenizer),
         n_layer=preset.n_layer,
         n_embd=preset.n_embd,

@@ -13,7 +13,7 @@ from testcases.course import hub
 from testcases.course.trainers import PROMPTS, TokenSum, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
-from tiny_models.builders import build_causal_lm
+from tiny_models.builders import build_gpt2, build_llama
 
 
 def adamw(groups, **more):
@@ -184,8 +184,8 @@ SMALL = {"n_layer": 1, "n_embd": 16, "n_head": 2, "eos_token_id": 1, "pad_token_
 def test_a_critic_starts_from_a_classifier_as_a_copy():
     from transformers import AutoModelForSequenceClassification
 
-    for family in ("gpt2", "llama"):
-        config = build_causal_lm(family, 12, **SMALL).config
+    for build in (build_gpt2, build_llama):
+        config = build(12, **SMALL).config
         config.num_labels = 1
         classifier = AutoModelForSequenceClassification.from_config(config).requires_grad_(False)
         critic = ValueModel.from_classifier(classifier)

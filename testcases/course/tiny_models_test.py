@@ -8,7 +8,8 @@ import torch
 from transformers import AutoTokenizer
 
 from testcases.harness.suite.asserts import named
-from tiny_models.builders import build_causal_lm
+from tiny_models import preferences
+from tiny_models.builders import build_gpt2, build_llama
 from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
 from tiny_models.language import (
     ADJECTIVES,
@@ -21,7 +22,7 @@ from tiny_models.language import (
     sample_review,
     topic_of,
 )
-from tiny_models.preferences import Preference, label_pair, make_preferences, preference_probability
+from tiny_models.preferences import Preference, make_preferences, preference_probability
 from tiny_models.tokenizer import MAX_LENGTH, build_tokenizer
 from tiny_models.verifier import verify
 
@@ -150,47 +151,40 @@ def test_gold_and_the_verifier_by_hand(response: str, gold: float, verified: flo
     assert (gold_score(FILM, response), verify(FILM, response)) == (gold, verified)
 
 
+S = 1 / (1 + math.exp(-0.5 / 0.1))
+
+
 @named(
-    "first, second, temperature, flip, probability",
+    "first, second, probability",
     {
-        "equal-gold-is-even": (GOOD, "the plot was superb .", 0.1, 0.02, 0.5),
-        "sigmoid-of-log-3": (BETTER, GOOD, 0.5 / math.log(3), 0.0, 0.75),
-        "errors-go-both-ways": (BETTER, GOOD, 0.5 / math.log(3), 0.1, 0.9 * 0.75 + 0.1 * 0.25),
-        "a-small-temperature-does-not-overflow": (BEST, WORST, 1e-6, 0.0, 1.0),
+        "equal-gold-is-even": (GOOD, "the plot was superb .", 0.5),
+        "errors-go-both-ways": (BETTER, GOOD, 0.98 * S + 0.02 * (1 - S)),
+        "a-worse-one-is-chosen-by-error": (WORST, BEST, 0.02),
     },
 )
-def test_preference_probability_by_hand(first, second, temperature, flip, probability) -> None:
-    got = preference_probability(FILM, first, second, temperature, flip)
-    assert got == pytest.approx(probability, rel=0, abs=1e-12)
+def test_preference_probability_by_hand(first, second, probability) -> None:
+    assert preference_probability(FILM, first, second) == pytest.approx(probability, rel=0, abs=1e-12)
 
 
-def test_pairs_are_labeled_in_either_order_and_dropped_without_a_difference() -> None:
+def test_pairs_are_labeled_in_either_order_and_dropped_without_a_difference(monkeypatch) -> None:
     pairs = [(FILM, GOOD, GOOD), (FILM, BEST, WORST), (FILM, GOOD, "the plot was superb ."), (FILM, WORST, BEST)]
     for flip, chosen in ((0.0, (BEST, WORST)), (1.0, (WORST, BEST))):
-        labeled = make_preferences(pairs, random.Random(0), temperature=1e-6, flip=flip)
+        monkeypatch.setattr(preferences, "FLIP", flip)
+        labeled = make_preferences(pairs, random.Random(0))
         assert labeled == [Preference(FILM, *chosen)] * 2
 
 
 @named(
     "call, rule",
     {
-        "habit-above-one": (lambda: Habits(on_topic=1.5), r"on_topic in \[0, 1\], got 1.5"),
-        "habits-exceed-one": (lambda: Habits(neutral_adjective=0.3), r"agreeing_adjective \+ neutral"),
-        "temperature-zero": (lambda: labeled(temperature=0.0), "finite temperature > 0, got 0.0"),
-        "flip-above-one": (lambda: labeled(flip=1.01), r"flip to be a probability in \[0, 1\], got 1.01"),
         "width-not-divisible": (lambda: model_of("gpt2", n_embd=66), "n_embd=66, n_head=4"),
         "odd-head": (lambda: model_of("llama", n_embd=60), "rotary positions turn them in pairs"),
         "pad-outside": (lambda: model_of("gpt2", pad_token_id=-1), "pad_token_id"),
-        "unknown-architecture": (lambda: model_of("bert"), "gpt2, llama, got 'bert'"),
     },
 )
 def test_what_cannot_be_is_refused(call, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         call()
-
-
-def labeled(**settings: float) -> Preference:
-    return label_pair(FILM, GOOD, BETTER, random.Random(0), **settings)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["pad-is-not-eos", "pad-is-eos"])
@@ -230,7 +224,8 @@ def test_special_tokens_and_padding_on_the_left(tokenizer, pad_is_eos: bool) -> 
 
 
 def model_of(architecture: str, **settings):
-    return build_causal_lm(architecture, 64, **{"eos_token_id": 1, "pad_token_id": 0, **settings})
+    build = {"gpt2": build_gpt2, "llama": build_llama}[architecture]
+    return build(64, **{"eos_token_id": 1, "pad_token_id": 0, **settings})
 
 
 def logits_of(model: torch.nn.Module, **inputs: torch.Tensor) -> torch.Tensor:

@@ -8,13 +8,13 @@ from torch import Tensor
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import Experience
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer
-from tiny_models.builders import build_causal_lm
+from tiny_models.builders import build_gpt2
 
 PROMPTS = [[5, 6, 7], [8, 9], [10, 11, 5, 6], [4], [7, 7]]
 
 
 def small_policy(seed: int = 1, words: int = 12) -> Any:
-    return build_causal_lm("gpt2", words, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=seed)
+    return build_gpt2(words, n_layer=1, n_embd=16, n_head=2, eos_token_id=1, pad_token_id=0, seed=seed)
 
 
 class TokenSum(torch.nn.Module):
