@@ -11,11 +11,9 @@
                 loss = -min(ratio A, clip(ratio) A) + value_coef value_loss - entropy_coef entropy   compute_loss
         kl_coef moves towards its target                                                    (in training_step)
 
-In the file each method stands below those that it calls, so `training_step` comes last of these five. Then come
-`train`, which draws the batches, and the checkpoints. At the end of the file are helpers, which are given.
-
-What is passed on: `training_step` gets prompts. `generate_responses` makes a `Generation` of them. `compute_rewards`
-makes an `Experience` of it, and minibatches and microbatches are some of its rows, so they are `Experience` as well.
+Each method stands below those that it calls, so `training_step` comes last of these five. Then come `train`, which
+draws the batches, the checkpoints, and helpers, which are given. Prompts become a `Generation`, this an `Experience`,
+and minibatches and microbatches are some rows of it, so they are `Experience` as well.
 """
 
 from __future__ import annotations
@@ -135,19 +133,17 @@ class PPOTrainer:
         return policy
 
     def generate_responses(self, prompts: Sequence[Prompt]) -> Generation:
-        """Sample a response to each prompt from the current policy, `micro_rollout_batch_size` of them at once.
+        """Sample a response to each prompt from the current policy, in the precision of the training passes.
 
-        1. for each chunk of the prompts: encode them, and sample with `self.sampler`, or with lesson 8's `generate` if
-           that is None; both take the policy, the encoded prompts, `sampling_options(config)` and a generator
-        2. merge the chunks
-
-        Everything runs under `self.accelerator.autocast()`, in the precision of the training passes.
+        Encode each chunk of the prompts, sample with `self.sampler`, or with lesson 8's `generate` if that is None, and
+        merge the chunks, all under `self.accelerator.autocast()`. Both take the policy, the encoded prompts,
+        `sampling_options(config)` and the generator `self.sampling`.
 
         Args:
             prompts: B texts, lists of token ids, or rows with more columns.
 
         Returns:
-            Generation: responses (B, T), their log-probs (B, T) and mask (B, T), drawn from `self.sampling`.
+            Generation: responses (B, T), their log-probs (B, T) and mask (B, T).
 
         Raises:
             ValueError: there are no prompts (`self._chunks` raises it), or prompt + response do not fit the context.
@@ -163,14 +159,11 @@ class PPOTrainer:
     def compute_rewards(self, responses: Generation, prompts: Sequence[Prompt]) -> Experience:
         """Let reference, critic and reward model read the responses, each once, and make the reward of every token.
 
-        1. for each chunk of the rows: with `config.recompute_log_probs` take the policy's own log-probs
-           (`self._recomputed`), then evaluate the chunk with lesson 8's `evaluate_responses`, at the KL controller's
-           present coefficient; its `sampler_log_probs` stay those of `responses`
+        1. evaluate each chunk with lesson 8's `evaluate_responses`, under `self.accelerator.autocast()`, at the KL
+           controller's present coefficient and by the settings `self._unwhitened`. With `config.recompute_log_probs`
+           it gets the policy's own log-probs (`self._recomputed`); `sampler_log_probs` stay those of `responses`
         2. merge the chunks
-        3. with `config.whiten_rewards` whiten the rewards over the whole rollout, keeping their mean: so each chunk is
-           evaluated without it, by the settings `self._unwhitened`
-
-        Everything runs under `self.accelerator.autocast()`.
+        3. with `config.whiten_rewards` whiten the rewards over the whole rollout, keeping their mean
 
         Args:
             responses: what `generate_responses(prompts)` gave.
@@ -178,7 +171,7 @@ class PPOTrainer:
 
         Returns:
             Experience of B rows: `rewards` (B, T), 0 where masked and without gradient, and all that they are made of.
-            Advantages and returns are made of the final rewards in `training_step`; here they may be anything.
+            Its advantages and returns may be anything, since `training_step` makes them.
 
         Raises:
             ValueError: the reward model gives anything but one finite number for each response.
@@ -205,8 +198,8 @@ class PPOTrainer:
 
         loss = policy_loss + value_coef * value_loss - entropy_coef * entropy, each a mean over real tokens
 
-        The model is in train mode already (from `__init__`). Leave it there, since only in train mode it uses gradient
-        checkpointing, which saves memory. Its outputs are float32 or float64.
+        The model is in train mode already; leave it there, where it may checkpoint gradients. Its outputs are float32
+        or float64.
 
         Args:
             batch: experience whose advantages are ready to use (whitened, if configured).
@@ -237,9 +230,9 @@ class PPOTrainer:
     def optimizer_step(self, minibatch: Experience) -> dict[str, float]:
         """Add up the gradients of the microbatches, clip their norm, step once, clear the gradients.
 
-        Each microbatch has a forward and a backward pass of its own: memory is that of one. Its loss is weighted by its
-        share of the minibatch's real tokens, so that the step does not depend on `micro_batch_size`. Where the mean
-        ratio exceeds `config.ratio_threshold` (or is NaN) the step is skipped: nothing is learned from a spike.
+        Each microbatch has a forward and a backward pass of its own. Its loss is weighted by its share of the
+        minibatch's real tokens, so the step does not depend on `micro_batch_size`. Where the mean ratio exceeds
+        `config.ratio_threshold`, or is NaN, the step is skipped.
 
         Args:
             minibatch: rows of the experience. Before the call, and after it, the gradient of each weight is None.
@@ -277,8 +270,7 @@ class PPOTrainer:
            if `config.whiten_advantages` says so; the returns stay as they are
         4. set the learning rate of this update; for each epoch, for each minibatch of `self.minibatch_size` rows, in
            a new order from `self.shuffling`: call `optimizer_step`, and keep what it returns in `self.steps`. The
-           epochs end at once after a step whose `approx_kl` exceeded `config.max_update_kl`: the policy has moved far
-           enough from the one that sampled. (NaN exceeds nothing: that step was skipped.)
+           epochs end at once after a step whose `approx_kl` exceeded `config.max_update_kl` (NaN exceeds nothing)
         5. after all of them: merge their statistics (`_merge`), update the KL coefficient with the KL of the rollout
            and the number of its responses, and count the update
 
@@ -286,9 +278,8 @@ class PPOTrainer:
             batch: prompts: texts, lists of token ids, or rows with more columns.
 
         Returns:
-            Metrics of the update: those of the rollout, and the means over the optimizer steps of their statistics,
-            with `ratio_max` the largest, `first_ratio_max` of the first step alone (it is 1: nothing has moved yet),
-            and `optimizer_steps`, their number.
+            Metrics of the update: those of the rollout, the means over the optimizer steps of their statistics, with
+            `ratio_max` the largest, `first_ratio_max` of the first step alone, and `optimizer_steps`, their number.
 
         Raises:
             ValueError: whatever `generate_responses` or `compute_rewards` refuses.
@@ -327,16 +318,14 @@ class PPOTrainer:
         """Run the updates that are left of `config.num_updates`, drawing prompts without replacement.
 
         Args:
-            prompts: all prompts of the run; each is used once before any comes again, also within one batch. Columns
-                of rows go to a reward function that names them.
+            prompts: all of the run; each is used once before any comes again, also within one batch.
             on_update: called with the trainer after each update, to evaluate or to save a checkpoint.
 
         Returns:
             `history`, or a copy: the metrics of every update so far. `history` is kept when the run is interrupted.
 
         Raises:
-            ValueError: there are no prompts, or one that a model can't read (the given `prepare` raises it); or as
-                `training_step`.
+            ValueError: the given `prepare` refuses a prompt, or as `training_step`.
             DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
         check_functions(on_update=on_update)
@@ -360,9 +349,8 @@ class PPOTrainer:
     def save_checkpoint(self, directory: str | Path) -> None:
         """Write one file, with all that a resumed run needs; an interrupted write leaves the previous checkpoint whole.
 
-        The trained weights of the models, optimizer, KL coefficient, waiting prompts, number of updates, metrics so
-        far, random states. The learning rate follows from the number of updates, and frozen weights, of which a LoRA
-        policy has many, are those that the model was loaded with.
+        What it holds is `self._state()`. The learning rate follows from the number of updates, and frozen weights are
+        those that the model was loaded with.
 
         Args:
             directory: created where missing.
@@ -381,16 +369,15 @@ class PPOTrainer:
     def load_checkpoint(self, directory: str | Path) -> None:
         """Continue where `save_checkpoint` left off: the same numbers as a run that was never interrupted.
 
-        What the trainer holds of another run, its history too, is replaced by what the checkpoint has of it. The rest
-        stays as it is: the config, which `read_checkpoint` compares, and `steps`, which the next update begins anew.
+        What the checkpoint has replaces what the trainer holds, its history too. The rest stays as it is: the config,
+        which `read_checkpoint` compares, and `steps`, which the next update begins anew.
 
         Args:
             directory: as given to `save_checkpoint`.
 
         Raises:
             FileNotFoundError: there is no whole checkpoint in the directory.
-            ValueError: it is damaged, or lacks a part, or belongs to other settings, to another optimizer or to models
-                of other shapes; the trainer is then as it was.
+            ValueError: it is damaged or of another run; the trainer is then as it was.
         """
         state = read_checkpoint(directory, self._state())
         # region solution
@@ -408,10 +395,7 @@ class PPOTrainer:
         check_configuration(self.accelerator, is_alone=True)
 
     def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, Sequence[list[int]]]]:
-        """Rows that are sampled and evaluated at once, so that memory does not grow with the batch; their token ids.
-
-        Those of a row also carry its text and columns, for a reward function.
-        """
+        """The rows that are sampled and evaluated at once, and their token ids, with the columns of each."""
         prompt_ids = tokenize(prompts, self.tokenizer)
         size = self.config.micro_rollout_batch_size or len(prompt_ids)
         starts = range(0, len(prompt_ids), size)
@@ -442,10 +426,7 @@ class PPOTrainer:
         return metrics
 
     def _stood_still(self) -> bool:
-        """Tell whether the update before changed no weight, although it had a gradient and a learning rate.
-
-        Of each weight that trains, or its part in this process, the first numbers are compared with those of then.
-        """
+        """Whether the update before changed no weight, judged by the first numbers of each, although it should have."""
         trained = (weight.detach() for weight in self.model.parameters() if weight.requires_grad)
         now = torch.cat([getattr(one, "_local_tensor", one).flatten()[:8].float() for one in trained])
         before, self._some_weights = self._some_weights.get(self.updates_done - 1), {self.updates_done: now}
