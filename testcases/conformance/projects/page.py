@@ -15,36 +15,36 @@ HIDDEN = ("padding=any", "differentiable=no")
 """Nearly every project has them; the text says so once."""
 HEAD = """# Conformance: who agrees with whom
 
-Do the projects that people use for training compute the same numbers? To find out, we took the functions that compute
-PPO's quantities from the released sources of {projects} projects. On {date} we ran these functions, unchanged, on the
-{cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). So this page tells you
-only about these versions, and it doesn't tell you how well a project trains. You can run everything again with `python
--m testcases.conformance.projects`, or one project with `--only KEY`. The program downloads the wheels, and it tells you
-which checkouts it needs.
+Do the projects that people use for training compute the same numbers? To find out, we took the functions for PPO's
+quantities from the released sources of {projects} projects. On {date} we ran them, unchanged, on the {cases}
+hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). So this page is only about these
+versions, and it doesn't tell you how well a project trains. To repeat everything, run
+`python -m testcases.conformance.projects`, or add `--only KEY` for a single project. The program downloads the wheels,
+and it tells you which checkouts it needs.
 
 **How to read a row.** A project *agrees* if all its cases agree, perhaps under a convention that the project declares.
-If so, we quote the place where the project declares it. A project *fails at a corner* if all ordinary cases agree, but
-some special ones don't. We give the id of one of these. And a project *differs* if an ordinary case doesn't agree.
-Ordinary cases are the plain ones and the ones with numbers under the mask. The numbers in parentheses tell you how many
-cases of a kind don't agree. But a difference doesn't mean that the project is wrong. Look at the case (`ppo-conform
---case gae-response-gap-01`), read the code, and judge for yourself. A case can also be wrong, and the README tells you
-how to convince us of that.
+We then quote the place where it declares it. A project *fails at a corner* if all ordinary cases agree, but some
+special ones don't. The row gives you the id of one of these, so you can look at it. And a project *differs* if an
+ordinary case doesn't agree. (Ordinary cases are the plain ones and the ones with numbers under the mask.) In
+parentheses you see how many cases of a kind don't agree. But a difference doesn't mean that the project is wrong. Look
+at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can also be wrong,
+and the README tells you how to convince us of that.
 
-Nearly every project declares the same two conventions, so the rows don't repeat them. First, the answer can hold
+Nearly every project declares the same two conventions, so the rows don't repeat them. First, an answer can hold
 anything on padding. Second, advantages and rewards carry no gradient. The rows also use four short phrases:
 
-- "Left out" names what a project leaves to its caller, such as a mask with gaps. We didn't run these cases, or we ran
+- "Left out" names what a project leaves to its caller, for example a mask with gaps. We skipped these cases, or ran
   them with finite numbers instead of NaN.
 - "NaN enters" means that a NaN under the mask reaches the answer, because 0 * NaN is NaN. This matters only if padding
   can be NaN.
-- "Six digits" means that the numbers agree to 2e-6 but not to 1e-9, for example because 1e-8 was added to a divisor, or
-  because the function computes in float32.
-- "Around the call" introduces what the project does before or after it calls the function. We did the same.
+- "Six digits" means that the numbers agree to 2e-6 but not to 1e-9, for example because the function adds 1e-8 to a
+  divisor or computes in float32.
+- "Around the call" tells you what the project does before or after it calls the function. We did the same.
 
-On {opened} we looked up every thread named on this page in a public archive of GitHub threads. The newest thread in it
-is from September 2026, so some threads may have changed since then. When we say that a difference hasn't been reported
-yet, we mean that we searched this archive on the same day and found nothing. For each of these differences,
-`testcases/conformance/projects/issues.md` has a text that you could send to the project. We searched only for the
+On {opened} we looked up every thread named on this page in a public archive of GitHub threads. The newest thread in the
+archive is from September 2026, so some threads may have changed since then. When we say that a difference hasn't been
+reported yet, we mean that we searched the archive on the same day and found nothing. If you'd like to report such a
+difference yourself, you'll find a text for it in `testcases/conformance/projects/issues.md`. We searched only for the
 differences in the next section, not for those in the other rows of the tables.
 
 ## The differences that you'd notice first
