@@ -16,7 +16,7 @@ from ppo_by_hand.core.progress import quiet
 from ppo_by_hand.core.shapes import check_number
 
 from ..demo import stack
-from ..demo.folder import RESULTS, new_folder
+from ..demo.folder import new_folder
 
 os.environ.setdefault("TQDM_DISABLE", "1")  # one bar for the whole, not one for each run
 
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         check_number("SEEDS", options.seeds, 1, TUNING_SEEDS[0])
-        if not (out / RESULTS).is_file():
+        if not any(out.glob("results-*.json")):
             new_folder(out)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -62,11 +62,11 @@ def _contest(seeds: int, out: Path, tune: bool) -> None:
 
     torch.set_num_threads(1)  # tiny models lose more to the coordination of two than they gain
     quiet()
-    results = running.Results(out, stack.code_of_lessons(stack.own_folder() or stack.SOLUTIONS))
+    file = running.results_file(out, stack.code_of_lessons(stack.own_folder() or stack.SOLUTIONS))
     if tune:
-        running.run_all(running.tuning(), results, "tuning")
-    chosen = running.choose(results.found) if tune else record.recorded()["settings"]
-    rows = running.run_all(running.curves(chosen, seeds), results, "contest")
+        running.run_all(running.tuning(), file, "tuning")
+    chosen = running.choose(running.read_results(file)) if tune else record.recorded()["settings"]
+    rows = running.run_all(running.curves(chosen, seeds), file, "contest")
     print(f"\nThe runs with the middle coefficient:\n\n{record.as_text(record.ends(rows))}")
     if seeds == 1:
         print("\nOne seed is not a result. SEEDS=2 or more gives you intervals, and five coefficients for each curve.")

@@ -35,18 +35,19 @@ def best_of_n(world: World) -> dict[int, dict[str, float]]:
     """
     prompts = [prompt for prompt in world.evaluation_prompts[:PROMPTS_OF_BEST] for _ in range(MOST)]
     rollout = sample(world, world.sft, prompts, world.generator())
+    scores = rollout.scores
     stopped = is_stop(rollout.responses, (world.tokenizer.eos_token_id,)).any(dim=1).tolist()
-    texts = list(zip(prompts, texts_of(world, rollout), stopped, strict=True))
-    valid = [is_well_formed(text) and stop for _, text, stop in texts]
-    gold = [gold_score(prompt, text) if ok else 0.0 for (prompt, text, _), ok in zip(texts, valid, strict=True)]
-    columns = {"gold": torch.tensor(gold), "proxy": rollout.scores, "valid": torch.tensor(valid)}
-    order = rollout.scores.view(-1, MOST).argsort(dim=1)
-    ranked = {what: values.double().view(-1, MOST).gather(1, order) for what, values in columns.items()}
+    rows = []
+    for prompt, text, stop, proxy in zip(prompts, texts_of(world, rollout), stopped, scores.tolist(), strict=True):
+        valid = is_well_formed(text) and stop
+        rows.append((gold_score(prompt, text) if valid else 0.0, proxy, float(valid)))
+    columns, order = torch.tensor(rows).double().T.view(3, -1, MOST), scores.view(-1, MOST).argsort(dim=1)
+    means = columns.gather(2, order.expand(3, -1, -1)).mean(dim=1)  # of each rank, the worst first
     found = {}
     for n in COUNTS:
-        means = {what: (values * shares_of_ranks(n)).sum(dim=1).mean().item() for what, values in ranked.items()}
+        gold, proxy, valid = (means @ shares_of_ranks(n)).tolist()
         tokens = rollout.mask.sum().item() / len(prompts) * n * ANSWERS
-        numbers = {**means, "kl": math.log(n) - (n - 1) / n, "tokens": tokens}
+        numbers = {"gold": gold, "proxy": proxy, "valid": valid, "kl": math.log(n) - (n - 1) / n, "tokens": tokens}
         found[n] = {what: round(number, 5) for what, number in numbers.items()}
     return found
 

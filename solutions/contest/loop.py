@@ -89,10 +89,14 @@ def grpo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
     return group_advantages(rollout.scores.view(-1, GROUP)).flatten()
 
 
+def penalized(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float, clip_high: float = CLIP) -> Tensor:
+    """Compute the loss of each token with the KL penalty in it."""
+    losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, clip_high)
+    return losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
+
+
 def grpo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
-    losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, CLIP)
-    losses = losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
-    return reduce_losses(losses, rollout.mask, "responses")
+    return reduce_losses(penalized(now, rollout, advantages, kl_coef), rollout.mask, "responses")
 
 
 def dr_grpo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
@@ -100,16 +104,13 @@ def dr_grpo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
 
 
 def dr_grpo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
-    losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, CLIP)
-    losses = losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
+    losses = penalized(now, rollout, advantages, kl_coef)
     return reduce_losses(losses, rollout.mask, "constant", constant=PRESET.max_new_tokens)
 
 
 def dapo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
     """Use DAPO's clip and denominator. DAPO has no KL penalty; here a curve runs over one."""
-    losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, CLIP_HIGH)
-    losses = losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
-    return reduce_losses(losses, rollout.mask, "tokens")
+    return reduce_losses(penalized(now, rollout, advantages, kl_coef, CLIP_HIGH), rollout.mask, "tokens")
 
 
 def update(

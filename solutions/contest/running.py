@@ -1,16 +1,16 @@
-"""Which runs the contest consists of; each is kept as a line of JSON as soon as it is there."""
+"""Which runs the contest consists of; each is kept as soon as it is there, and the same command goes on from it."""
 
 import json
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from ..demo.folder import RESULTS
+from ppo_by_hand.core.files import write_json
+
 from .evaluation import ANSWERS, COUNTS, MOST, PROMPTS_OF_BEST, best_of_n, evaluate
 from .methods import METHODS
 from .world import RESPONSES, Job, World, make_world
@@ -64,44 +64,33 @@ def curves(chosen: Mapping[str, Tuned], seeds: int) -> list[Job]:
     return jobs
 
 
-class Results:
-    """What has been run so far, in OUT/results.jsonl: the same command goes on where it was stopped."""
+def results_file(out: Path, code: str) -> Path:
+    """Return where the runs of these lessons are kept; other lessons have another code, and so another file."""
+    return out / f"results-{code}.json"
 
-    def __init__(self, out: Path, code: str = "") -> None:
-        """Results of other lessons than those of `code` are left where they are, and not taken."""
-        out.mkdir(parents=True, exist_ok=True)
-        self.file, self.code = out / RESULTS, code
-        lines = self.file.read_text("utf-8", errors="replace").splitlines() if self.file.exists() else []
-        self.found: dict[Job, dict[str, Any]] = {}
-        for line in lines:
-            with suppress(ValueError, KeyError, TypeError, AttributeError):  # a line that was not written to its end
-                row = json.loads(line)
-                if row.pop("code") == code:
-                    self.found[job_of(row)] = row
 
-    def keep(self, row: dict[str, Any]) -> None:
-        self.found[job_of(row)] = row
-        with self.file.open("a", encoding="utf-8") as file:
-            file.write("\n" * (file.tell() > 0) + json.dumps({**row, "code": self.code}))
+def read_results(file: Path) -> dict[Job, dict[str, Any]]:
+    rows = json.loads(file.read_text("utf-8")) if file.is_file() else []
+    return {job_of(row): row for row in rows}
 
 
 def job_of(row: Mapping[str, Any]) -> Job:
     return Job(*(row[name] for name in Job._fields))
 
 
-def run_all(jobs: Iterable[Job], results: Results, what: str) -> list[dict[str, Any]]:
-    """Return the rows of all jobs; run only those without a result, and keep a world while its seed lasts."""
-    jobs, world = list(jobs), None
+def run_all(jobs: Iterable[Job], file: Path, what: str) -> list[dict[str, Any]]:
+    """Return the rows of all jobs; run only those that the file doesn't have, and keep a world while its seed lasts."""
+    jobs, found, world = list(jobs), read_results(file), None
     with tqdm(jobs, what, unit="run", disable=False) as bar:
         for job in bar:
             bar.set_postfix_str(f"{job.method}, seed {job.seed}")
-            if job in results.found:
+            if job in found:
                 continue
             if world is None or world.seed != job.seed:
                 world = make_world(job.seed)
-            for row in run(job, world):
-                results.keep(row)
-    return [results.found[job] for job in jobs]
+            found |= {job_of(row): row for row in run(job, world)}
+            write_json(file, list(found.values()))
+    return [found[job] for job in jobs]
 
 
 def run(job: Job, world: World) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from ppo_by_hand.core.checks import DivergedError
 from ppo_by_hand.core.files import write_json
 
-RUN_FILE, CHECKPOINTS, RESULTS = "run.json", "checkpoints", "results.jsonl"
+RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
 FINE, WRONG, STOPPED, CTRL_C = 0, 1, 3, 130
 """Exit codes of a run: for a scheduler. argparse has 2."""
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 from solutions.contest import record
-from solutions.contest.running import TUNING_SEEDS, Results, choose, curves
+from solutions.contest.running import TUNING_SEEDS, choose, curves, read_results, results_file
 from solutions.demo import stack
 from testcases.course.records import processor_name
 
 
 def write(out: Path) -> None:
     """One run to a line, below how they came about."""
-    results = Results(out, stack.code_of_lessons(stack.SOLUTIONS))
-    chosen = choose(results.found)
-    seeds = 1 + max(job.seed for job in results.found if job.seed not in TUNING_SEEDS)
+    found = read_results(results_file(out, stack.code_of_lessons(stack.SOLUTIONS)))
+    chosen = choose(found)
+    seeds = 1 + max(job.seed for job in found if job.seed not in TUNING_SEEDS)
     about = {
         "date": datetime.now(UTC).date().isoformat(),
         "processor": processor_name(),
@@ -28,7 +28,7 @@ def write(out: Path) -> None:
         "command": f"make contest SEEDS={seeds} TUNE=1",
         "settings": chosen,
     }
-    runs = ",\n".join(json.dumps(results.found[job]) for job in curves(chosen, seeds))
+    runs = ",\n".join(json.dumps(found[job]) for job in curves(chosen, seeds))
     write_text(record.FILE, f'{json.dumps(about)[:-1]}, "runs": [\n{runs}\n]}}\n')
 
 

@@ -13,13 +13,14 @@ import pytest
 import torch
 
 from book.figures.lesson12_capstone import RECORDED as DEMO
+from ppo_by_hand.core.files import write_json
 from solutions.contest import loop, methods, record, running
 from solutions.contest import world as world_file
 from solutions.contest.__main__ import main
 from solutions.contest.evaluation import MOST, shares_of_ranks
 from solutions.contest.methods import METHODS
 from solutions.contest.record import Difference, gold_at, mean_of, minus_ppo, tokens_to_level
-from solutions.contest.running import BEST_OF_N, SFT, TUNING_SEEDS, Results, choose, curves, run, run_all, tuning
+from solutions.contest.running import BEST_OF_N, SFT, TUNING_SEEDS, choose, curves, run, run_all, tuning
 from solutions.contest.world import BATCH, MINIBATCHES, PRESET, RESPONSES, Job, World, make_world
 from solutions.demo import stack
 from solutions.demo.stages import train_reward_stage
@@ -93,17 +94,17 @@ def test_settings_are_chosen_by_the_proxy_near_the_sft_model_and_not_by_gold():
     assert choose(far)["PPO"][0] == max(METHODS["PPO"].rates), "all are too far: the nearest one"
 
 
-def test_what_is_finished_is_not_run_again_and_that_of_other_lessons_is_neither_taken_nor_lost(tmp_path):
-    job = Job("PPO", 0, 1e-3, 1, 0.1)
-    Results(tmp_path, "other lessons").keep({**job._asdict(), "gold": 0.0})
-    Results(tmp_path).keep({**job._asdict(), "gold": 1.0})
-    Results(tmp_path).keep({**job._replace(seed=1)._asdict(), "gold": 2.0})
-    with (tmp_path / "results.jsonl").open("a") as file:
-        file.write('\n{"method": "half a li')  # stopped while it wrote
-    results = Results(tmp_path)
-    assert [row["gold"] for row in run_all([job, job._replace(seed=1)], results, "test")] == [1.0, 2.0]
-    results.keep({**job._replace(seed=2)._asdict(), "gold": 3.0})
-    assert len(Results(tmp_path).found) == 3 and len(Results(tmp_path, "other lessons").found) == 1
+def test_what_is_finished_is_not_run_again_and_that_of_other_lessons_is_neither_taken_nor_lost(tmp_path, monkeypatch):
+    job, new = Job("PPO", 0, 1e-3, 1, 0.1), Job("PPO", 1, 1e-3, 1, 0.1)
+    ours, others = (running.results_file(tmp_path, code) for code in ("ours", "others"))
+    for file, gold in ((ours, 1.0), (others, 0.0)):
+        write_json(file, [{**job._asdict(), "gold": gold}])
+    monkeypatch.setattr(running, "make_world", lambda seed: SimpleNamespace(seed=seed))
+    monkeypatch.setattr(running, "run", lambda job, world: [{**job._asdict(), "gold": 1.0 + world.seed}])
+    assert [row["gold"] for row in run_all([job, new], ours, "test")] == [1.0, 2.0]
+    monkeypatch.setattr(running, "run", lambda *_: 1 / 0)
+    assert run_all([job, new], ours, "test") == list(running.read_results(ours).values())
+    assert [row["gold"] for row in running.read_results(others).values()] == [0.0]
 
 
 def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, tmp_path, capsys):
