@@ -21,7 +21,8 @@ from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Wai
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right
 from testcases.harness.suite.runner import Case, cases, entries
-from testcases.harness.suite.session import Engine, Sparing
+from testcases.harness.suite.session import Engine
+from testcases.harness.suite.sparing import Sparing
 
 from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match

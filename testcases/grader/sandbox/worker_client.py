@@ -20,7 +20,6 @@ from testcases.harness.execution import wire
 from testcases.harness.execution.calling import PATIENCE
 from testcases.harness.execution.executor import text_of
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
-from testcases.harness.oracle.reference import packed
 
 from ..status import NOT_ASKED
 from . import staging
@@ -291,7 +290,7 @@ class _Worker:
             self.process = _shake_hands(self.channel, self.handed, deadline)
             self._send_files(files, staging.tree(lesson, exercise, solved=link is None))
             answer, _ = wire.receive(self.channel, deadline)
-        except (OSError, wire.Closed, wire.Late, wire.BadFrame) as error:
+        except (OSError, wire.BadFrame) as error:
             raise WorkerError(f"the worker did not start: {self.end() or type(error).__name__}") from None
         if answer != {"ready": True}:
             raise WorkerError("the worker did not start")
@@ -328,7 +327,7 @@ class _Worker:
         """
         call = replace(call, arguments=call.shown) if call.behind else call
         seconds = min(call.seconds, self.limits.call_seconds)
-        (header, body), _ = packed(call if call.seconds == seconds else replace(call, seconds=seconds))
+        header, body = wire.pack(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
         clock = _Clock(self.process, seconds + self.limits.grace_seconds)
         asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
@@ -354,10 +353,10 @@ class _Worker:
         except wire.BadFrame as error:
             self.end()
             raise _Ended(_tamper(str(error))) from None
-        except wire.Late:
+        except TimeoutError:
             self.end()
             raise _Ended(late) from None
-        except wire.Closed:
+        except OSError:
             raise _Ended(self._how_it_ended()) from None
         finally:
             # Half of the time that it waited for a core: it may be a neighbor's fault, or its own processes.
@@ -455,7 +454,7 @@ class _Behind:
             with near:
                 wire.send(self.worker.channel, {"id": self.number, "behind": header}, body, deadline)
                 socket.send_fds(self.worker.channel, [b"l"], [near.fileno()])
-        except (OSError, wire.Closed, wire.Late):
+        except OSError:
             far.close()
             raise WorkerError("the worker behind another is gone") from None
         return far
@@ -463,7 +462,7 @@ class _Behind:
     def said(self, seconds: float) -> list[bool] | None:
         """What was said over the link, now that it is closed; None if the worker is lost."""
         deadline = _Clock(self.worker.process, seconds).left
-        with contextlib.suppress(wire.Closed, wire.Late, wire.BadFrame):
+        with contextlib.suppress(OSError, wire.BadFrame):
             answer, _ = wire.receive(self.worker.channel, deadline)
             if type(answer) is dict and answer.get("id") == self.number:
                 return answer["said"]

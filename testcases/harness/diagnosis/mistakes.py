@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..catalog import SOLUTIONS, region_of, region_text
-from ..execution.executor import InProcess, ModuleSet
+from ..execution.executor import InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import wrong_answers
 from ..oracle.reference import examples, kept, shared_reference
@@ -37,9 +37,8 @@ class Bench:
 
     def __init__(self, lesson: str, exercise: str) -> None:
         self.lesson, self.exercise = lesson, exercise
-        modules = ModuleSet(SOLUTIONS, [lesson])
-        self._executor = InProcess(lambda name: modules)
-        self._function = inspect.unwrap(modules.resolve(lesson, exercise))
+        self._executor = InProcess(SOLUTIONS, [lesson])
+        self._function = inspect.unwrap(self._executor.function(lesson, exercise))
         self._right = self._function.__code__
         self._kept: dict[tuple[Any, str], Outcome] = {}
         self.region = region_text(lesson, exercise)

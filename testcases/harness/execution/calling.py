@@ -90,13 +90,30 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
     # The reference changes none of its arguments: what it does to them is watched in a scenario only.
     seen = arguments if modules.own or call.scenario else {}
     before = copy_plain(seen, lambda tensor: tensor.detach().clone())
-    state, attempt = GlobalState(), _Attempt(modules, call, terms)
+    # What the course itself loads, here before the call, does not count as a student's time.
+    scenario = scenario_of(call) if call.scenario else None
+    line = [terms.line or behind_of(call).answer] if call.behind else []
+    state, answered = GlobalState(), Outcome()
+    phase = "load"  # The same exception means another thing in each.
     with quiet():
         try:
             # A student's warnings are not printed; those of the reference are errors.
             with modules.in_place(), warnings.catch_warnings(action="ignore" if modules.own else "error"):
-                function = attempt.load()
-                answered = Outcome() if loads_only else attempt.answer(function, arguments, leaves)
+                # What a file imports is slow at its first call only.
+                with _deadline(modules, call, call.seconds + terms.load_seconds, terms):
+                    function = modules.resolve(call.lesson, call.exercise)
+                if not loads_only:
+                    with _deadline(modules, call, call.seconds, terms):
+                        phase = "raised"
+                        if scenario:
+                            answer = scenario(modules.lesson(call.lesson), *line, **arguments)
+                        else:
+                            answer = _called(function, call, arguments)
+                        phase = "backward"
+                        gradients = _gradients(answer, leaves, call) if leaves else {}
+                        phase = "answer"
+                        value, tracked = to_plain(answer)
+                    answered = Outcome(value, gradients, tracked)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -104,11 +121,18 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
                 raise
             if isinstance(error, bdb.BdbQuit):
                 raise Unanswered("breakpoint() found nobody to ask: run pytest in a terminal, without -n") from None
-            kept = error if _is_tests_own.get() else None  # It keeps all that its frames refer to.
-            answered = Outcome(error=_describe(error, attempt.phase, modules), exception=kept)
+            kept = error if is_heard.get() else None  # It keeps all that its frames refer to.
+            answered = Outcome(error=_describe(error, phase, modules), exception=kept)
     left_behind = state.restore()
     changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
     return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
+
+
+def _called(function: Any, call: Call, arguments: dict[str, Any]) -> Any:
+    if not callable(function):
+        raise Missing(f"{call.exercise} is not a function but {type(function).__name__}")
+    positional = [*arguments.values()][: call.positional]
+    return function(*positional, **{name: arguments[name] for name in [*arguments][call.positional :]})
 
 
 def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
@@ -119,38 +143,6 @@ def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
     copy = leaf.clone()
     copy.data = place
     return copy
-
-
-class _Attempt:
-    """One call, and how far it has come: the same exception means another thing in each phase."""
-
-    def __init__(self, modules: ModuleSet, call: Call, terms: Terms) -> None:
-        self.modules, self.call, self.terms, self.phase = modules, call, terms, "load"
-        # What the course itself loads, here before the call, does not count as a student's time.
-        self.scenario = call.scenario and scenario_of(call)
-        self.lines = [terms.line or behind_of(call).answer] if call.behind else []
-
-    def load(self) -> Any:
-        """What stands for the exercise; its file, with what that imports, is slow at its first call only."""
-        with _deadline(self.modules, self.call, self.call.seconds + self.terms.load_seconds, self.terms):
-            return self.modules.resolve(self.call.lesson, self.call.exercise)
-
-    def answer(self, function: Any, arguments: dict[str, Any], leaves: dict[str, Tensor]) -> Outcome:
-        self.phase = "raised"
-        with _deadline(self.modules, self.call, self.call.seconds, self.terms):
-            if self.scenario:
-                answer = self.scenario(self.modules.lesson(self.call.lesson), *self.lines, **arguments)
-            elif callable(function):
-                named = list(arguments)[self.call.positional :]
-                positional = [*arguments.values()][: self.call.positional]
-                answer = function(*positional, **{name: arguments[name] for name in named})
-            else:
-                raise Missing(f"{self.call.exercise} is not a function but {type(function).__name__}")
-            self.phase = "backward"
-            gradients = _gradients(answer, leaves, self.call) if leaves else {}
-            self.phase = "answer"
-            value, tracked = to_plain(answer)
-        return Outcome(value=value, gradients=gradients, tracked=tracked)
 
 
 def scenario_of(call: Call) -> Callable[..., Any]:
@@ -274,24 +266,15 @@ def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> I
 
 NOBODY = os.open(os.devnull, os.O_WRONLY)
 """Hears what is printed by a call that no test has made."""
-_is_tests_own: ContextVar[bool] = ContextVar("is_tests_own", default=False)
-
-
-@contextmanager
-def a_tests_own_calls() -> Iterator[None]:
-    """The calls of this block are a test's own."""
-    token = _is_tests_own.set(True)
-    try:
-        yield
-    finally:
-        _is_tests_own.reset(token)
+is_heard: ContextVar[bool] = ContextVar("is_heard", default=False)
+"""Whether the calls are a test's own."""
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """A call runs in this block. If it is not a test's own, nobody hears of it: no `breakpoint()` stops, and none that
     is set by file and line."""
-    if _is_tests_own.get():
+    if is_heard.get():
         with redirect_stdout(sys.stdout), redirect_stderr(sys.stderr):  # the call may put others in their place
             yield
         return

@@ -56,20 +56,27 @@ class InProcess:
     """Runs calls in this process.
 
     Args:
-        modules_of: gives the modules for a lesson; it is asked once a lesson.
+        folder: a copy of `tutorial/`, or `solutions/`.
+        own: the lessons that are loaded from there; None for each the one that is called.
+        texts: path below the folder, such as "lesson04_gae/gae.py" -> what is to be in place of that file.
         terms: of each call.
     """
 
-    def __init__(self, modules_of: Callable[[str], ModuleSet], terms: Terms | None = None) -> None:
-        self._modules_of, self._terms = modules_of, terms or Terms()
-        self._sets: dict[str, ModuleSet] = {}
+    def __init__(
+        self,
+        folder: Path,
+        own: Collection[str] | None = None,
+        texts: Mapping[str, str] | None = None,
+        terms: Terms | None = None,
+    ) -> None:
+        self._given, self._terms = (folder, own, texts), terms or Terms()
+        self._sets: dict[tuple[str, ...], ModuleSet] = {}
         self._placed: dict[tuple[str, str], Callable[..., Any]] = {}
         self._called: set[str] = set()
 
     def run(self, call: Call) -> Outcome:
-        modules = self.modules(call.lesson)
         self._called.clear()
-        outcome = one_call(modules, call, self._terms)
+        outcome = one_call(self.modules(call.lesson), call, self._terms)
         return replace(outcome, lent=tuple(sorted(self._called))) if self._called else outcome
 
     def loads(self, lesson: str, exercise: str, seconds: float) -> bool:
@@ -77,20 +84,29 @@ class InProcess:
         outcome = one_call(self.modules(lesson), Call(lesson, exercise, {}, seconds=seconds), self._terms, True)
         return outcome.error is None or outcome.error.kind != "timeout"
 
+    def modules(self, lesson: str) -> ModuleSet:
+        folder, given, texts = self._given
+        own = (lesson,) if given is None else tuple(given)
+        if own not in self._sets:
+            self._sets[own] = modules = ModuleSet(folder, own, texts)
+            for (name, exercise), function in self._placed.items():
+                if name in own:
+                    modules.put(name, exercise, function)
+        return self._sets[own]
+
+    def function(self, lesson: str, exercise: str) -> Any:
+        """The function itself; for the reference only, since loading a student's file may do anything."""
+        return self.modules(lesson).resolve(lesson, exercise)
+
+    def text(self, lesson: str, file: str) -> str:
+        return self.modules(lesson).text(f"{lesson}/{file}")
+
     def put(self, lesson: str, exercise: str, function: Callable[..., Any]) -> None:
         """Put a function in an exercise's place, for all others of the same files."""
         self._placed[lesson, exercise] = function
         for modules in self._sets.values():
             if lesson in modules.own:
                 modules.put(lesson, exercise, function)
-
-    def put_aside(self, lesson: str, exercise: str) -> None:
-        """Let an exercise that never ends be like its stub to the others that call it: they shall not wait as well."""
-
-        def waits(*args: Any, **options: Any) -> None:
-            raise NotImplementedError(f"{read_lesson(lesson).short}: {exercise}")
-
-        self.put(lesson, exercise, waits)
 
     def lend(self, lesson: str, exercise: str) -> None:
         """Let the solution answer for a stub from now on; `Outcome.lent` tells which calls made use of it."""
@@ -103,22 +119,13 @@ class InProcess:
 
         self.put(lesson, exercise, lent)
 
-    def text(self, lesson: str, file: str) -> str:
-        return self.modules(lesson).text(f"{lesson}/{file}")
-
     def with_texts(self, texts: Mapping[str, str]) -> InProcess:
-        def modules_of(lesson: str) -> ModuleSet:
-            modules = self._modules_of(lesson)
-            return ModuleSet(modules.folder, modules.own, texts)
-
-        return InProcess(modules_of, self._terms)
-
-    def finish(self) -> None:
-        """Nothing is kept running."""
+        folder, own, _ = self._given
+        return InProcess(folder, own, texts, self._terms)
 
     def afresh(self) -> InProcess:
         """The same files, loaded again."""
-        other = InProcess(self._modules_of, self._terms)
+        other = InProcess(*self._given, self._terms)
         other._placed = dict(self._placed)
         return other
 
@@ -128,41 +135,30 @@ class InProcess:
         other.put(lesson, exercise, solutions().function(lesson, exercise))
         return other
 
-    def function(self, lesson: str, exercise: str) -> Any:
-        """The function itself; for the reference only, since loading a student's file may do anything."""
-        return self.modules(lesson).resolve(lesson, exercise)
-
-    def modules(self, lesson: str) -> ModuleSet:
-        if lesson not in self._sets:
-            self._sets[lesson] = modules = self._modules_of(lesson)
-            for (name, exercise), function in self._placed.items():
-                if name in modules.own:
-                    modules.put(name, exercise, function)
-        return self._sets[lesson]
+    def finish(self) -> None:
+        """Nothing is kept running."""
 
 
 def student(folder: Path, terms: Terms | None = None) -> InProcess:
     """A student's folder: each lesson on the reference versions of the others."""
-    folder = folder.resolve()
-    return InProcess(lambda lesson: ModuleSet(folder, [lesson]), terms)
+    return InProcess(folder.resolve(), terms=terms)
 
 
 def solutions() -> InProcess:
     """The reference."""
-    modules = ModuleSet(SOLUTIONS)
-    return InProcess(lambda lesson: modules)
-
-
-def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> InProcess:
-    """The reference, with one function replaced wherever its lesson uses it."""
-    changed = InProcess(lambda name: ModuleSet(SOLUTIONS, [lesson]))
-    changed.put(lesson, dotted, function)
-    return changed
+    return InProcess(SOLUTIONS, own=())
 
 
 def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:
     """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
-    return InProcess(lambda name: ModuleSet(SOLUTIONS, [lesson], texts))
+    return InProcess(SOLUTIONS, [lesson], texts)
+
+
+def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> InProcess:
+    """The reference, with one function replaced wherever its lesson uses it."""
+    changed = InProcess(SOLUTIONS, [lesson])
+    changed.put(lesson, dotted, function)
+    return changed
 
 
 # A student's files as modules

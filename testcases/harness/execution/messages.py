@@ -1,12 +1,8 @@
 """What goes to student code and what comes back: plain data only, so that both can cross a process boundary."""
 
-import functools
 import math
-import mmap
-import types
-import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,14 +15,12 @@ MAX_TEXT = 2_000
 MAX_INT = 2**63
 MAX_NAME = 200
 MAX_DIM = 12
-MAX_DEPTH = 24
+MAX_DEPTH = 8
 NO_FILE = "there is no file "
-ALIGN = 64
-"""Of the tensors of a frame, in bytes: torch's own."""
-NUMBERS = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128"
-DTYPES = {name: getattr(torch, name) for name in NUMBERS.split()}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
-ERROR_KINDS = ("load", "missing", "signature", "raised", "timeout", "backward", "answer", "too large")
+DTYPES = {
+    name: getattr(torch, name)
+    for name in "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64 complex128".split()
+}
 
 
 @dataclass(frozen=True)
@@ -128,52 +122,40 @@ class Outcome:
     """What a test's own call raised, in the test's own process: it crosses no wall, and is for whoever looks at it."""
 
 
-MESSAGES = Call, Outcome, StudentError, Frame
-KINDS = {kind.__name__: kind for kind in (*MESSAGES, Record, Foreign)}
-"""What is encoded by its fields."""
-
-
 def to_plain(value: Any) -> tuple[Any, tuple[str, ...]]:
     """The plain tree of an answer, and the paths of its tensors that carry a gradient.
 
     Raises:
         OverflowError: the answer has more than MAX_ELEMENTS numbers or MAX_PARTS parts.
     """
-    encoder = Encoder()
-    tree = encoder.tree(value)
-    numbers = [torch.empty(tensor.shape, dtype=tensor.dtype).copy_(tensor.detach()) for tensor in encoder.tensors]
-    return decode(tree, numbers), tuple(encoder.tracked)
+    plain = _Plain()
+    return plain.of(value), tuple(plain.tracked)
 
 
-class Encoder:
-    """Makes JSON of a value, with the tensors of it beside that, and counts what it holds. What is not plain crosses by
-    its name."""
+class _Plain:
+    """Makes values plain, and counts what they hold. What is neither data nor a container of it stays as its name."""
 
     def __init__(self) -> None:
-        self.tensors: list[Tensor] = []
         self.tracked: list[str] = []
         self._elements, self._parts = MAX_ELEMENTS, MAX_PARTS
 
-    def tree(self, value: Any, path: str = "", depth: int = 0) -> Any:
-        """A list, number, text or None as it is; all else by a name and what is in it."""
+    def of(self, value: Any, path: str = "", depth: int = 0) -> Any:
         self._spend()
-        if type(value) is int and abs(value) >= MAX_INT:
-            value = Foreign("int", "an int of more than 64 bits")
-        if value is None or type(value) in (bool, int, float):
+        if value is None or type(value) in (bool, Foreign):
             return value
+        if type(value) is int:
+            return value if abs(value) < MAX_INT else Foreign("int", "an int of more than 64 bits")
         if isinstance(value, float):
             return float.__float__(value)  # numpy's
         if type(value) is str:
             return self._text(value, MAX_TEXT)
         if isinstance(value, Tensor):
             return self._tensor(value, path)
-        if type(value) in KINDS.values():
-            return {type(value).__name__: [self.tree(getattr(value, name)) for name in hints_of(type(value))]}  # type: ignore
-        if depth > 8:
+        if not isinstance(value, (list, tuple, dict, Record)):
+            return self._foreign(value)
+        if depth > MAX_DEPTH:
             return self._foreign(value, "nested too deeply")
-        if isinstance(value, (list, tuple, dict)):
-            return self._container(value, path, depth + 1)
-        return self._foreign(value)
+        return self._container(value, path, depth + 1)
 
     def _tensor(self, value: Tensor, path: str) -> Any:
         if value.requires_grad:
@@ -183,31 +165,32 @@ class Encoder:
         if self._elements < 0:
             raise OverflowError(f"the answer holds more than {MAX_ELEMENTS:,} numbers")
         is_dense = value.device.type == "cpu" and value.layout == torch.strided and value.dim() <= MAX_DIM
-        if not is_dense or value.dtype not in NAMES:
+        if not is_dense or value.dtype not in DTYPES.values():
             kind = f"a tensor of {value.dtype}, {value.layout}, on the device {value.device}"
             return self._foreign(value, f"{kind}, where a dense one on the CPU is due")
-        self.tensors.append(value)
-        return {"Tensor": len(self.tensors) - 1}
+        return torch.empty(value.shape, dtype=value.dtype).copy_(value.detach())
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
-        is_record = isinstance(value, tuple) and hasattr(value, "_fields")
-        if not is_record and not isinstance(value, dict):
-            parts = [self.tree(part, _join(path, str(i)), depth) for i, part in enumerate(value)]
-            return parts if isinstance(value, list) else {"tuple": parts}
-        names = [self._text(str(key)) for key in (value._fields if is_record else value)]
-        named = zip(names, value if is_record else value.values(), strict=True)
-        parts = [self.tree(part, _join(path, name), depth) for name, part in named]
-        if is_record:
-            return {"Record": [self._text(type(value).__name__), {"tuple": names}, {"tuple": parts}]}
-        return {"dict": [*map(list, zip(names, parts, strict=True))]}
+        parts, fields = fields_of(value)
+        if isinstance(parts, dict):
+            fields, parts = tuple(parts), parts.values()
+        names = tuple(self._text(str(name)) for name in fields)
+        paths = (_join(path, name) for name in names or map(str, range(len(parts))))
+        found = [self.of(part, where, depth) for where, part in zip(paths, parts, strict=True)]
+        if isinstance(value, dict):
+            return dict(zip(names, found, strict=True))
+        if names:
+            name = value.type_name if isinstance(value, Record) else type(value).__name__
+            return Record(self._text(name), names, tuple(found))
+        return found if isinstance(value, list) else tuple(found)
 
-    def _foreign(self, value: Any, text: str = "") -> Any:
+    def _foreign(self, value: Any, text: str = "") -> Foreign:
         module, name = type(value).__module__, type(value).__name__
         try:
             text = text or repr(value)[:MAX_NAME]
         except Exception as error:
             text = f"<its repr raised {type(error).__name__}>"
-        return {"Foreign": [self._text(name if module == "builtins" else f"{module}.{name}"), text]}
+        return Foreign(self._text(name if module == "builtins" else f"{module}.{name}"), text)
 
     def _text(self, text: str, most: int = MAX_NAME) -> str:
         self._spend(text[:most])
@@ -217,143 +200,6 @@ class Encoder:
         self._parts -= 1 + len(text) // 4
         if self._parts < 0:
             raise OverflowError(f"the answer has more than {MAX_PARTS:,} parts")
-
-
-def decode(tree: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
-    """The value that a tree and its tensors are of.
-
-    Raises:
-        ValueError: of none.
-    """
-    if tree is None or type(tree) in (bool, float) or (type(tree) is int and abs(tree) < MAX_INT):
-        return tree
-    if type(tree) is str:
-        return tree[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
-    if depth > MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    if type(tree) is list:
-        return [decode(part, tensors, depth + 1) for part in tree]
-    if type(tree) is not dict or len(tree) != 1:
-        raise ValueError("no value")
-    ((kind, inside),) = tree.items()
-    if kind == "Tensor" and type(inside) is int and 0 <= inside < len(tensors):
-        return tensors[inside]
-    if type(inside) is not list or kind not in ("tuple", "dict", *KINDS):
-        raise ValueError("no such kind of value")
-    parts = tuple(decode(part, tensors, depth + 1) for part in inside)
-    if kind == "dict":
-        if not all(type(pair) is list and len(pair) == 2 and type(pair[0]) is str for pair in parts):
-            raise ValueError("no pairs")
-        return dict(parts)
-    return parts if kind == "tuple" else _made(KINDS[kind], parts)
-
-
-def _made(kind: type, parts: tuple[Any, ...]) -> Any:
-    hints = hints_of(kind)
-    if len(parts) != len(hints) or not all(map(_fits, parts, hints.values())):
-        raise ValueError(f"no {kind.__name__}")
-    made = kind(**dict(zip(hints, parts, strict=True)))
-    if kind is Record and len(made.fields) != len(made.values):
-        raise ValueError("fields and values differ in number")
-    return made
-
-
-@functools.cache
-def hints_of(kind: Any) -> dict[str, Any]:
-    """The fields that cross, with their types."""
-    hints = typing.get_type_hints(kind)
-    return {one.name: hints[one.name] for one in fields(kind) if one.name not in ("lent", "exception")}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    kind, of = typing.get_origin(hint), typing.get_args(hint)
-    if kind is types.UnionType:
-        return any(_fits(value, one) for one in of)
-    if kind is tuple:
-        return type(value) is tuple and all(_fits(part, of[0]) for part in value)
-    if kind is dict:
-        return type(value) is dict and all(_fits(part, of[1]) for part in value.values())
-    return hint is Any or isinstance(value, (int, float) if hint is float else hint)
-
-
-# The same in bytes: JSON, and behind it the numbers of its tensors
-
-
-class BadFrame(Exception):
-    """Something arrived that no worker sends."""
-
-
-def pack(value: Any) -> tuple[Any, bytes]:
-    """A plain value as JSON, with the layouts of its tensors, and the bytes of these."""
-    encoder = Encoder()
-    tree = encoder.tree(value)
-    layouts, body = _packed(encoder.tensors)
-    return [tree, layouts], body
-
-
-def _packed(tensors: Sequence[Tensor]) -> tuple[list[Any], bytes]:
-    """The layout of each, [dtype, shape, strides], and their bytes one behind the other."""
-    layouts, body = [], bytearray()
-    for tensor in tensors:
-        tensor = tensor.detach().resolve_conj().resolve_neg()
-        shape, strides = list(tensor.shape), list[int]()
-        if not tensor.is_contiguous():
-            # Another layout is part of the question: code that reads memory in order must not pass by luck.
-            strides = list(tensor.stride())
-            tensor = tensor.as_strided((_reach(shape, strides),), (1,))
-        layouts.append([NAMES[tensor.dtype], shape, strides])
-        body += bytes(-len(body) % ALIGN)
-        body += (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tobytes()
-    return layouts, bytes(body)
-
-
-def _reach(shape: list[int], strides: list[int]) -> int:
-    """How many numbers of memory a tensor spans."""
-    return math.prod(shape) and 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
-
-
-def unpack(node: Any, body: bytearray | mmap.mmap) -> Any:
-    """What `pack` packed; its tensors are where the bytes are.
-
-    Raises:
-        BadFrame: it is nothing of the kind.
-    """
-    try:
-        tree, layouts = node
-        return decode(tree, _unpacked(layouts, body))
-    except BadFrame:
-        raise
-    except Exception as error:
-        raise BadFrame(f"no value ({type(error).__name__})") from None
-
-
-def _unpacked(layouts: Any, body: bytearray | mmap.mmap) -> list[Tensor]:
-    """
-    Raises:
-        BadFrame: they are no layouts, or not those of these bytes.
-    """
-    tensors, end, numbers = [], 0, 0
-    for name, shape, strides in layouts:
-        dtype, sizes = DTYPES[name], [*shape, *strides]
-        # A tensor without numbers may still have a billion rows, and as a list it has them all.
-        numbers += math.prod(size or 1 for size in shape)
-        if not all(type(size) is int and size >= 0 for size in sizes) or len(shape) > MAX_DIM:
-            raise BadFrame("no shape")
-        start = end + -end % ALIGN
-        reach = _reach(shape, strides) if strides else math.prod(shape)
-        end = start + reach * dtype.itemsize
-        if numbers > 2 * MAX_ELEMENTS or end > len(body):
-            raise BadFrame("a tensor outside the frame")
-        flat = torch.empty(0, dtype=dtype)
-        if reach:
-            raw = torch.frombuffer(body, dtype=torch.uint8, count=end - start, offset=start)
-            if dtype == torch.bool and bool((raw > 1).any()):
-                raise BadFrame("a bool that is neither")
-            flat = raw.view(dtype)
-        tensors.append(flat.as_strided(shape, strides) if strides else flat.reshape(shape))
-    if end != len(body):
-        raise BadFrame("bytes that belong to nothing")
-    return tensors
 
 
 # What is done with plain values

@@ -3,15 +3,16 @@
 import functools
 import importlib
 import inspect
-import json
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from ..catalog import SOLUTIONS, exists
-from ..execution.executor import InProcess, ModuleSet, solutions_changed
+from ..execution.executor import InProcess, solutions_changed
 from ..execution.messages import Call, Outcome, leaves
-from ..execution.wire import pack
 from .mutations import NamedChange, changed_source
 
 EXAMPLE_SEED = 20240
@@ -38,18 +39,19 @@ class Remembering(InProcess):
     """Answers each question once, however many students are asked it: what is answered is kept, so far as there is
     room."""
 
-    def __init__(self, modules_of: Callable[[str], ModuleSet]) -> None:
-        super().__init__(modules_of)
+    def __init__(self, own: Collection[str] = (), texts: Mapping[str, str] | None = None) -> None:
+        super().__init__(SOLUTIONS, own, texts)
         self._answers: OrderedDict[bytes, tuple[Outcome, int]] = OrderedDict()
         self._size = 0
 
     def run(self, call: Call) -> Outcome:
-        key = packed(call)[1]
+        key = key_of(call)
         if key in self._answers:
             self._answers.move_to_end(key)
             return self._answers[key][0]
         outcome = super().run(call)
-        size = len(key) + _size_of(outcome.value) + _size_of(outcome.gradients)
+        parts = leaves([outcome.value, outcome.gradients])
+        size = len(key) + sum(100 + getattr(part, "nbytes", 0) for _, part in parts)
         self._answers[key] = outcome, size
         self._size += size
         while len(self._answers) > MAX_ANSWERS or self._size > MAX_BYTES:
@@ -57,12 +59,31 @@ class Remembering(InProcess):
         return outcome
 
 
+def key_of(call: Call) -> bytes:
+    """The same for equal questions, to the last bit and the layout in memory; kept with the call, since many are asked
+    it."""
+    kept = vars(call)
+    if "key" not in kept:
+        kept["key"] = b"\0".join(_bytes_of([*kept.values()]))
+    return kept["key"]
+
+
+def _bytes_of(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Tensor):
+        yield f"{value.dtype} {tuple(value.shape)} {value.stride()}".encode()
+        numbers = value.detach().contiguous()
+        yield (numbers.view(torch.int16) if value.dtype == torch.bfloat16 else numbers).numpy().tobytes()
+    elif isinstance(value, (list, tuple, dict)):
+        parts = value.items() if isinstance(value, dict) else value
+        yield f"{type(value).__name__} of {len(value)}".encode()
+        for part in parts:
+            yield from _bytes_of(part)
+    else:
+        yield repr(value).encode()
+
+
 class Reference(Remembering):
     """Whose answers are right."""
-
-    def __init__(self) -> None:
-        modules = ModuleSet(SOLUTIONS)
-        super().__init__(lambda lesson: modules)
 
     @kept
     def parameters(self, lesson: str, exercise: str) -> dict[str, inspect.Parameter]:
@@ -82,26 +103,13 @@ class Reference(Remembering):
             LookupError: it does not apply.
         """
         path, source = changed_source(lesson, answer)
-        return Remembering(lambda _: ModuleSet(SOLUTIONS, [lesson], {path: source}))
+        return Remembering([lesson], {path: source})
 
 
 @functools.cache
 def shared_reference() -> Reference:
     """One for all of this process."""
     return Reference()
-
-
-def packed(call: Call) -> tuple[tuple[Any, bytes], bytes]:
-    """Header and body of a call, and the two as one key; kept with it, since two are asked."""
-    kept = vars(call)
-    if "packed" not in kept:
-        header, body = pack(call)
-        kept["packed"] = (header, body), json.dumps(header).encode() + b"\0" + body
-    return kept["packed"]
-
-
-def _size_of(value: Any) -> int:
-    return sum(100 + getattr(leaf, "nbytes", 0) for _, leaf in leaves(value))
 
 
 def with_change(lesson: str, answer: NamedChange) -> InProcess:

@@ -66,7 +66,7 @@ def not_earned_again(engine: Engine, lesson: str, exercise: str, passed: Sequenc
             if case.node in passed:
                 case.run()
                 questions.setdefault(case.node, []).extend(asked.answered)
-    with engine.active(), engine.in_silence():
+    with engine.active():
         return not_earned(engine, lesson, exercise, questions)
 
 

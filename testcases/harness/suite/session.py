@@ -6,27 +6,24 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property, partial
 from typing import Any
 
-from ..catalog import SOLUTIONS, once_written, read_lesson
-from ..diagnosis.code import Function, definition, exercises_named_in
+from ..catalog import once_written, read_lesson
+from ..diagnosis.code import exercises_named_in
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
-from ..diagnosis.values import Diagnosis, Part
-from ..execution.calling import a_tests_own_calls
+from ..execution.calling import is_heard
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome, StudentError
 from ..oracle.reference import Reference, examples, kept, shared_reference
-from ..report.compare import same_outcome
 from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
+from . import paid_once
 
 MOST_LATE = 2
 """After so many calls that did not end an exercise is asked nothing more, here and by the grader."""
-SEARCHES = 2
-"""Whoever marks many answers looks for the cause of a wrong exercise so many times."""
 
 
 @dataclass(eq=False)
@@ -84,15 +81,6 @@ class Engine:
         finally:
             _active.reset(token)
 
-    @contextmanager
-    def in_silence(self) -> Iterator[None]:
-        """In this block nobody sees what the calls print, and no `breakpoint()` stops."""
-        self.is_heard = False
-        try:
-            yield
-        finally:
-            self.is_heard = True
-
     def begin_test(self, of_the_formula: bool = False) -> None:
         self.of_the_formula = of_the_formula
         self.answered.clear()
@@ -122,17 +110,19 @@ class Engine:
         None where all pass."""
         from .runner import cases_of  # here, since its cases run on an engine
 
-        other = Engine(subject, seed=self.seed, explanation=NoExplanation, seconds=self.seconds, believes=self.believes)
+        terms: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "believes": self.believes}
+        other = Engine(subject, **terms, explanation=NoExplanation, is_heard=False)
         if subject is self.subject:
             other._endless = self._endless  # Else the solution would be lent in its place, for good.
-        with other.active(), other.in_silence():
+        with other.active():
             verdicts = (case.run() for case in cases_of(lesson, exercise))
             return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
 
     @kept
     def right_with(self, lesson: str, exercise: str) -> tuple[str, ...]:
         """The exercises whose mistakes are all that is wrong with this one, where a mistake is paid once."""
-        return _right_with(self, lesson, exercise) if self.pays_once else ()
+        called = exercises_named_in(self.subject, lesson, exercise) if self.pays_once else ()
+        return paid_once.right_with(self, lesson, exercise, called) if called else ()
 
     def require_started(self, lesson: str, exercise: str) -> None:
         """Find out, once, whether an exercise is still a stub: not every test of it would notice.
@@ -151,8 +141,11 @@ class Engine:
             NotStarted, Waiting: it, or one that it calls, is still a stub.
         """
         self.require_started(call.lesson, call.exercise)
-        with a_tests_own_calls() if self.is_heard else nullcontext():
+        token = is_heard.set(self.is_heard)
+        try:
             outcome = self._endless.get((call.lesson, call.exercise)) or self._run(call)
+        finally:
+            is_heard.reset(token)
         if outcome.error is None:
             self.answered.append(call)
         stub = stub_of(outcome, call.lesson)
@@ -213,7 +206,7 @@ class Engine:
         if self._late[key] >= MOST_LATE:
             self._endless[key] = outcome
             if own:
-                own.put_aside(*key)
+                own.put(*key, partial(_waits, *key))
         return outcome
 
     def _never_ends(self, lesson: str, exercise: str, seconds: float) -> bool:
@@ -222,26 +215,6 @@ class Engine:
             if (lesson, exercise) not in self._endless:
                 self._run(replace(asked, seconds=seconds))
         return (lesson, exercise) in self._endless
-
-
-class Sparing(Explanation):
-    """For whoever marks many answers. One cause an exercise is enough: each search runs all wrong answers, which costs
-    more than the test.
-
-    Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
-    """
-
-    def __init__(self, subject: Executor, reference: Reference, first_failure: FirstFailure) -> None:
-        super().__init__(subject, reference, first_failure)
-        self._tried: dict[tuple[str, str], int] = {}
-
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
-        key = call.lesson, call.exercise
-        if self._tried.get(key, 0) >= SEARCHES:
-            return Diagnosis()
-        found = super().diagnose(call, outcome, neighbors and not call.scenario, part)
-        self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
-        return found
 
 
 @cache
@@ -266,99 +239,10 @@ def stub_of(outcome: Outcome, lesson: str) -> str:
     return name if short == read_lesson(lesson).short and name in read_lesson(lesson).exercises else ""
 
 
+def _waits(lesson: str, exercise: str, *args: Any, **options: Any) -> None:
+    """What never ends is like its stub to the others that call it: they shall not wait as well."""
+    raise NotImplementedError(f"{read_lesson(lesson).short}: {exercise}")
+
+
 def is_timeout(outcome: Outcome) -> bool:
     return outcome.error is not None and outcome.error.kind == "timeout"
-
-
-# A mistake is paid once: an exercise that is right with the solution's version of what it calls keeps its points.
-#
-# The student's files are loaded again, with the solution's text in place of each function of the lesson that is wrong
-# and that the exercise goes through: one that stands before it, or that the solution calls there, so that no process
-# that is asked for an exercise holds its answer. Then the exercise has to pass all of its tests. And it has to call
-# them: where a call gives shifted numbers, its answer has to move, or the mistake was copied.
-
-
-SHIFTED = """
-def _shifted(function):
-    def shift(value):
-        if isinstance(value, bool):
-            return not value
-        if str(getattr(value, "dtype", "")) == "torch.bool":
-            return ~value
-        if isinstance(value, dict):
-            return {name: shift(part) for name, part in value.items()}
-        if isinstance(value, tuple):
-            parts = [shift(part) for part in value]
-            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-        return value + 1 if hasattr(value, "__add__") and not isinstance(value, (list, str)) else value
-
-    return lambda *args, **options: shift(function(*args, **options))
-
-
-"""
-
-
-def _right_with(engine: Engine, lesson: str, exercise: str) -> tuple[str, ...]:
-    """The exercises of the lesson whose mistakes are all that is wrong with this one; none if it has one of its own."""
-    # A later one may do the same as a part of its own: whoever calls that would be given the answer.
-    exercises = [*read_lesson(lesson).exercises]
-    below = {*exercises[: exercises.index(exercise)], *exercises_named_in(engine.reference, lesson, exercise)}
-    called = [name for name in exercises_named_in(engine.subject, lesson, exercise) if name in below]
-    wrong = [name for name in called if engine.first_verdict(engine.subject, lesson, name)]
-    repaired = _with_solutions(engine.subject, lesson, wrong) if wrong else None
-    if repaired is None:
-        return ()
-    is_right = engine.first_verdict(repaired, lesson, exercise) is None
-    moved = _called(engine, repaired, lesson, exercise, wrong) if is_right else ()
-    repaired.finish()
-    return moved
-
-
-def _called(engine: Engine, repaired: Executor, lesson: str, exercise: str, wrong: list[str]) -> tuple[str, ...]:
-    """Those whose answers move that of the exercise."""
-    asked, found = examples(lesson, exercise), []
-    before = [repaired.run(one) for one in asked]
-    for name in wrong:
-        repaired.finish()
-        shifted = _with_solutions(engine.subject, lesson, wrong, shifted=name)
-        if shifted is None:
-            continue
-        pairs = zip(asked, before, strict=True)
-        if any(not same_outcome(shifted.run(one), answer, values_only=True) for one, answer in pairs):
-            found.append(name)
-        shifted.finish()
-    return tuple(found)
-
-
-def _with_solutions(subject: Executor, lesson: str, names: list[str], shifted: str = "") -> Executor | None:
-    """The same files, with the solution's text for some exercises; None where they cannot be put in."""
-    texts: dict[str, str] = {}
-    for name in names:
-        file = read_lesson(lesson).file_of(name)
-        own = texts.get(file) or subject.text(lesson, file)
-        text = _replaced(own, (SOLUTIONS / lesson / file).read_text("utf-8"), name, name == shifted)
-        if text is None:
-            return None
-        texts[file] = text
-    subject.finish()
-    return subject.with_texts({f"{lesson}/{file}": text for file, text in texts.items()})
-
-
-def _replaced(own: str, solution: str, name: str, shifted: bool = False) -> str | None:
-    """A file with one function from another text; None where either has none, or has it elsewhere."""
-    mine, theirs = definition(own, name), definition(solution, name)
-    if mine is None or theirs is None or mine.col_offset != theirs.col_offset:
-        return None
-    top = definition(own, name.partition(".")[0]) or mine
-    lines, right = own.splitlines(), solution.splitlines()
-    after = ["", "", *SHIFTED.strip().splitlines(), "", "", f"{name} = _shifted({name})"] if shifted else []
-    kept = [
-        *lines[: _first(mine)],
-        *right[_first(theirs) : theirs.end_lineno],
-        *lines[mine.end_lineno : top.end_lineno],
-    ]
-    return "\n".join([*kept, *after, *lines[top.end_lineno :], ""])
-
-
-def _first(node: Function) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
