@@ -13,7 +13,8 @@ import pytest
 from solutions.demo import stack
 from testcases.course import students
 from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson, regions
-from testcases.harness.execution.executor import Missing, ModuleSet
+from testcases.harness.execution.errors import Missing
+from testcases.harness.execution.executor import ModuleSet
 from testcases.harness.oracle.mutations import emptied, stub
 
 FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from testcases.harness.catalog import REGION, SOLUTIONS, lesson_names, read_lesson
-from testcases.harness.execution.executor import text_of
+from testcases.harness.execution.sources import text_of
 from testcases.harness.oracle.mutations import stubs_of, suspects
 
 from ..status import OTHER_FOLDER, SECOND

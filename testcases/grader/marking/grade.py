@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog import Entry, read_lesson
-from testcases.harness.execution.executor import text_of
 from testcases.harness.execution.messages import Call, StudentError
+from testcases.harness.execution.sources import text_of
 from testcases.harness.oracle.reference import shared_reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting, with_first_line
 from testcases.harness.suite.anti_gaming import not_earned

@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from ..catalog import read_lesson
-from ..execution.executor import Executor, InProcess, Missing
+from ..execution.errors import Missing
+from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, examples, kept
-from ..report.compare import alike, same_outcome
+from ..report.alike import alike, same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, function_in, words_of
 from .cost import calls_made

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ..execution.messages import Outcome, fields_of, leaves, tensors_in
-from ..report.compare import EXACT, Rules, alike, close, same_outcome
+from ..report.alike import alike, same_outcome
+from ..report.compare import EXACT, Rules, close
 from .values import Kind, Part, Seen
 
 RAISED, TOUCHED = Part(Kind.EFFECT, "no exception"), Part(Kind.EFFECT, "what the call leaves changed")

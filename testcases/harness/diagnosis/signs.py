@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..execution.messages import Call, Outcome, fields_of, tensors_in
-from ..report.compare import same_outcome, same_slope
+from ..report.alike import same_outcome, same_slope
 from .mistakes import is_float
 from .parts import floats_of
 from .values import Ask, Seen, Shows, Sign

@@ -23,30 +23,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from .messages import (
-    MAX_TEXT,
-    Call,
-    Frame,
-    Outcome,
-    StudentError,
-    copy_plain,
-    fields_of,
-    identical,
-    tensors_in,
-    to_plain,
-)
+from .errors import Missing, TookTooLong, Unanswered, describe, frames_of
+from .messages import Call, Outcome, copy_plain, fields_of, identical, tensors_in, to_plain
 
 if TYPE_CHECKING:
     from .executor import ModuleSet
 
-TOP = "tutorial"
-"""The package in which a student's lessons stand."""
 PATIENCE = 10
 """What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
 MAX_INTERRUPTS = 10
@@ -65,20 +52,6 @@ class Terms:
     unstoppable: Callable[[Call, str], None] | None = None
     """Told, with the line, that student code has swallowed MAX_INTERRUPTS interrupts: pytest's run ends the process
     there. The grader does not need it: it has a limit of its own, and ends the worker from outside."""
-
-
-class Missing(AttributeError):
-    """A name of the contract is not in the student's files."""
-
-
-class TookTooLong(BaseException):
-    """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
-
-
-class Unanswered(AssertionError):
-    """A test's own call came to a `breakpoint()`, and nobody sits at the debugger."""
-
-    title = "stopped at a breakpoint"
 
 
 def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = False) -> Outcome:
@@ -122,7 +95,7 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
             if isinstance(error, bdb.BdbQuit):
                 raise Unanswered("breakpoint() found nobody to ask: run pytest in a terminal, without -n") from None
             kept = error if is_heard.get() else None  # It keeps all that its frames refer to.
-            answered = Outcome(error=_describe(error, phase, modules), exception=kept)
+            answered = Outcome(error=describe(error, phase, modules), exception=kept)
     left_behind = state.restore()
     changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
     return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
@@ -181,49 +154,6 @@ def _gradients(answer: Any, leaves: dict[str, Tensor], call: Call) -> dict[str, 
     return dict(zip(leaves, copies, strict=True))
 
 
-def _describe(error: BaseException, phase: str, modules: ModuleSet) -> StudentError:
-    """Name, message and the student's own lines of an exception."""
-    frames = _frames(traceback.extract_tb(error.__traceback__), modules)
-    name, message = type(error).__name__, _message_of(error)
-    if isinstance(error, SyntaxError) and "null bytes" in message:
-        message = "the file holds null bytes, as UTF-16 does: save it as UTF-8"
-    if isinstance(error, TookTooLong):
-        phase = "timeout"
-    elif isinstance(error, Missing):
-        phase = "missing"
-    elif isinstance(error, OverflowError) and phase == "answer":
-        phase = "too large"
-    elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(modules.folder):
-        file = f"{modules.folder.name}/{Path(error.filename).relative_to(modules.folder)}"
-        frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
-    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(f"{TOP}."):
-        file = (error.name or "").removeprefix(f"{TOP}.").replace(".", "/")
-        message = f"there is no file {modules.folder.name}/{file}.py"
-    elif isinstance(error, TypeError) and phase == "raised" and not frames:
-        phase = "signature"
-    return StudentError(phase, name, message[:MAX_TEXT], tuple(frames[-6:]))
-
-
-def _frames(stack: traceback.StackSummary, modules: ModuleSet) -> list[Frame]:
-    """The student's own lines."""
-    frames = []
-    for frame in stack:
-        path = Path(frame.filename)
-        if path.is_relative_to(modules.folder):
-            name, number = path.relative_to(modules.folder).as_posix(), frame.lineno or 0
-            # Of what was loaded: a change of the reference has its text from elsewhere.
-            text = "".join(modules.text(name).splitlines()[max(0, number - 1) : number]).strip()[:160]
-            frames.append(Frame(f"{modules.folder.name}/{name}", number, frame.name, text))
-    return frames
-
-
-def _message_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as second:
-        return f"<its message raised {type(second).__name__}>"
-
-
 @contextmanager
 def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> Iterator[None]:
     """Interrupt Python code after so many seconds of work, and again until it gives up. What a busy machine makes a
@@ -243,7 +173,7 @@ def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> I
         if armed and is_over:
             interrupts += 1
             if interrupts > MAX_INTERRUPTS and terms.unstoppable:
-                own = [f"{one.file}:{one.line}" for one in _frames(traceback.extract_stack(frame), modules)]
+                own = [f"{one.file}:{one.line}" for one in frames_of(traceback.extract_stack(frame), modules)]
                 terms.unstoppable(call, own[-1] if own else "a line of another file")
             raise TookTooLong(f"stopped after {seconds:g} seconds")
 

@@ -10,20 +10,16 @@ so that a broken file costs only the exercises in it.
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import functools
 import importlib
 import importlib.util
-import io
-import re
 import shutil
 import sys
 import tempfile
-import tokenize
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -31,8 +27,10 @@ from types import ModuleType, TracebackType
 from typing import Any, Protocol
 
 from ..catalog import CORE, SOLUTIONS, lesson_names, read_lesson
-from .calling import TOP, Missing, Terms, one_call
+from .calling import Terms, one_call
+from .errors import TOP, Missing
 from .messages import Call, Outcome
+from .sources import text_of
 
 
 class Executor(Protocol):
@@ -185,9 +183,15 @@ class ModuleSet:
             package = self.modules[f"{TOP}.{name}"] = _package(f"{TOP}.{name}", self.folder / name)
             package.__getattr__ = functools.partial(self.public_name, name)  # type: ignore[method-assign]
             setattr(self._top, name, package)
-        paths = [f"{name}/{path.name}" for name in self.own for path in (self.folder / name).glob("*.py")]
-        code = "".join(map(self.text, paths))
-        self._borrow({name for name in lesson_names() if name in code})  # it may import these
+        code = self._code()
+        self._borrow({name for name in lesson_names() if name.encode() in code})  # it may import these
+
+    def _code(self) -> bytes:
+        code = b""
+        for path in (path for name in self.own for path in (self.folder / name).glob("*.py")):
+            with suppress(OSError):  # such as a link to nothing, by which Emacs says that a file is being edited
+                code += path.read_bytes()
+        return code
 
     def _copied(self, texts: Mapping[str, str]) -> None:
         home = tempfile.mkdtemp(prefix="ppo-by-hand-")
@@ -328,24 +332,3 @@ def _taken_out() -> dict[str, ModuleType]:
 def _close_match(name: str, names: Collection[str]) -> str:
     close = difflib.get_close_matches(name, [other for other in names if not other.startswith("__")], n=1)
     return f"; there is {close[0]}: was it renamed?" if close else ""
-
-
-def text_of(data: bytes) -> str:
-    """The text; what is no text in the file's own encoding is `\\ufffd`."""
-    try:
-        return data.decode(encoding_of(data), "replace")
-    except Exception:  # A codec may refuse in any way; Python does not load such a file either.
-        return data.decode("utf-8", "replace")
-
-
-def encoding_of(data: bytes) -> str:
-    """From the mark at its beginning, or from a comment in its first two lines."""
-    if data.startswith(codecs.BOM_UTF8):
-        return "utf-8-sig"
-    # Where Python loads a file it looks at no other letters of these lines than ASCII, and each \r ends a line.
-    lines = re.split(rb"\r\n|\r|\n", data, maxsplit=2)[:2]
-    head = re.sub(rb"[\x80-\xff]", b"?", b"\n".join(lines))
-    try:
-        return tokenize.detect_encoding(io.BytesIO(head).readline)[0]
-    except SyntaxError:
-        return "utf-8"

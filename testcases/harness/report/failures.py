@@ -200,24 +200,6 @@ def type_name(value: Any, sized: bool = True) -> str:
     return f"{'an' if name[:1] in 'aeiou' else 'a'} {name}"
 
 
-def describe_error(error: StudentError) -> list[str]:
-    """The student's own lines of an exception, then its name and message."""
-    lines = []
-    for frame in error.frames[-4:]:
-        lines.append(f"{frame.file}:{frame.line}" + (f", in {frame.function}" if frame.function else ""))
-        if frame.text:
-            lines.append(f"    {frame.text}")
-    message = error.message.splitlines()
-    lines.append(f"{error.type_name}: {_shortened(message[0]) if message else ''}".rstrip(": "))
-    lines += [line[:300] for line in message[1:4]]
-    return lines
-
-
-def _shortened(text: str) -> str:
-    """Beginning and end of a long line: which of many sizes is wrong often stands last."""
-    return text if len(text) <= 400 else f"{text[:240]} ... {text[-150:]}"
-
-
 def _numbers(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ", ".join(_numbers(part) for part in value) + "]"

@@ -11,24 +11,15 @@ from typing import Any, Never
 import torch
 from torch import Tensor
 
-from ..catalog import read_lesson, task_of
+from ..catalog import task_of
 from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
 from ..diagnosis.values import Kind, Part
 from ..execution.calling import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in
-from ..report.failures import (
-    MAX_SHOWN,
-    CheckFailed,
-    Kept,
-    clean,
-    describe_error,
-    report,
-    show,
-    show_argument,
-    type_name,
-)
+from ..report.errors import lines_of, title_of
+from ..report.failures import MAX_SHOWN, CheckFailed, Kept, clean, report, show, show_argument, type_name
 from .session import current
 
 LONG_CALL = 330
@@ -199,27 +190,8 @@ class Asked:
     def _fail_of_error(self, *first: str) -> None:
         error = self.outcome.error
         assert error is not None
-        kinds = {
-            "load": f"{read_lesson(self.call.lesson).file_of(self.call.exercise)} does not load",
-            "missing": "missing",
-            "signature": "wrong signature",
-            "timeout": "took too long",
-            "too large": "returned too much",
-            "backward": f"raised {error.type_name} in the backward pass",
-        }
-        lines = list(first)
-        if error.kind == "signature":
-            lines.append(f"expected {self.call.exercise}{_reference_signature(self.call)}")
-        if error.kind == "missing":
-            lines.append(error.message)
-        elif error.kind == "timeout":
-            place = f" at {error.frames[-1].file}:{error.frames[-1].line}" if error.frames else ""
-            lines.append(
-                f"{error.message}{place}: does a loop never end, or take far more steps than there are tokens?"
-            )
-        else:
-            lines += describe_error(error)
-        self.fail(kinds.get(error.kind, f"raised {error.type_name}"), lines, error)
+        parameters = current().reference.parameters(self.call.lesson, self.call.exercise)
+        self.fail(title_of(error, self.call), [*first, *lines_of(error, self.call, parameters)], error)
 
     def fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> Never:
         """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
@@ -286,9 +258,3 @@ def _told_of(asked: Call) -> list[str]:
         return []
     first, *_ = (inspect.getdoc(scenario_of(asked)) or "").split("\n\n")
     return [f"    ({' '.join(first.split())})"] if first else []
-
-
-def _reference_signature(asked: Call) -> str:
-    """Such as "(rewards, values, dones, gamma=0.99)", without annotations."""
-    parameters = current().reference.parameters(asked.lesson, asked.exercise).values()
-    return str(inspect.Signature([one.replace(annotation=one.empty) for one in parameters]))

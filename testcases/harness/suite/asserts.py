@@ -14,7 +14,6 @@ import builtins
 import collections
 import functools
 import inspect
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -29,14 +28,12 @@ from ..catalog import TUTORIAL, lesson_names, read_lesson
 from ..diagnosis.values import Kind, Part
 from ..execution.messages import Call, Outcome, fields_of
 from ..report.compare import Rules, first_difference
-from ..report.failures import CheckFailed, Kept, NotStarted, Waiting, show
+from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
 from .asked import Asked, as_tensor, put
+from .plain_asserts import told_by_pytest
 from .session import current
 
 SECONDS = 5.0
-DID_NOT_RAISE = re.compile(r"DID NOT RAISE (?:<class ')?(?:\w+\.)*(\w+)")
-REGEX = re.compile(r"Expected regex: (.+)")
-"""What pytest.raises says."""
 PLAIN = (bool, int, type(None), str)
 """Of these there may be one object for two answers: a part is not told by it."""
 
@@ -359,33 +356,8 @@ def verdict_of(error: BaseException) -> Verdict | None:
     calls = current().calls
     if calls and not isinstance(error, (CheckFailed, Kept, NotStarted, Waiting)):
         try:
-            _report(error, calls)
+            told_by_pytest(error, calls)
         except (CheckFailed, Kept) as failed:
             failed.__cause__ = error
             return failed
     return error if isinstance(error, Verdict) else None
-
-
-def _report(error: BaseException, calls: list[Asked]) -> None:
-    """
-    Raises:
-        CheckFailed, Kept: it can be said which call, or what was made of its answer, is not as expected.
-    """
-    last = calls[-1]
-    for asked in calls:
-        if error is asked.error:
-            asked.is_sound()
-    if isinstance(error, pytest.fail.Exception):  # of pytest.raises
-        wanted = DID_NOT_RAISE.search(str(error))
-        lines = [f"expected {wanted[1] if wanted else error}", f"got      {show(last.value)}"]
-        last.fail("did not raise", lines)
-    if isinstance(error, AssertionError) and last.error:  # of its `match`
-        regex = REGEX.search(str(error))
-        lines = [f"expected a message with {regex[1] if regex else error}", f"got      {last.error}"]
-        last.fail("unclear error message", lines)
-    if isinstance(error, AssertionError):
-        said = str(error).partition("\nassert ")[0].removeprefix("assert ")
-        lines = [f"expected {said}", f"got      {show(last.value)}"]
-        last.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
-    if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
-        last.matches_reference()  # of another structure than the test expects

@@ -1,0 +1,38 @@
+"""What `assert`, `pytest.raises` and a test's own arithmetic say of the answers of a test, as a report of a call."""
+
+import re
+
+import pytest
+
+from ..diagnosis.values import Kind, Part
+from ..report.failures import show
+from .asked import Asked
+
+DID_NOT_RAISE = re.compile(r"DID NOT RAISE (?:<class ')?(?:\w+\.)*(\w+)")
+REGEX = re.compile(r"Expected regex: (.+)")
+"""What pytest.raises says."""
+
+
+def told_by_pytest(error: BaseException, calls: list[Asked]) -> None:
+    """
+    Raises:
+        CheckFailed, Kept: it can be said which call, or what was made of its answer, is not as expected.
+    """
+    last = calls[-1]
+    for asked in calls:
+        if error is asked.error:
+            asked.is_sound()
+    if isinstance(error, pytest.fail.Exception):  # of pytest.raises
+        wanted = DID_NOT_RAISE.search(str(error))
+        lines = [f"expected {wanted[1] if wanted else error}", f"got      {show(last.value)}"]
+        last.fail("did not raise", lines)
+    if isinstance(error, AssertionError) and last.error:  # of its `match`
+        regex = REGEX.search(str(error))
+        lines = [f"expected a message with {regex[1] if regex else error}", f"got      {last.error}"]
+        last.fail("unclear error message", lines)
+    if isinstance(error, AssertionError):
+        said = str(error).partition("\nassert ")[0].removeprefix("assert ")
+        lines = [f"expected {said}", f"got      {show(last.value)}"]
+        last.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
+    if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
+        last.matches_reference()  # of another structure than the test expects
