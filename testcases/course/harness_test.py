@@ -33,7 +33,7 @@ from testcases.harness.report.compare import first_difference, nan_in
 from testcases.harness.report.failures import CheckFailed, Kept
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
-from testcases.harness.suite.asserts import Exercise, assert_equal, example, named, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients
 from testcases.harness.suite.runner import Case, by_node, cases, entries
 from testcases.harness.suite.session import Engine
 from tutorial.lesson04_gae import compute_gae, td_errors
@@ -121,25 +121,6 @@ def test_comparison_is_exact(expected, got, kind: str):
     assert found.kind == kind
 
 
-@pytest.mark.parametrize(
-    "value", [torch.tensor([1.0, math.inf]), (1.0, "a", None), {"a": [1, True]}, torch.tensor([], dtype=torch.bool)]
-)
-def test_comparison_accepts_the_same(value):
-    assert first_difference(value, value) is None
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_comparison_accepts_another_order_of_operations(dtype):
-    numbers = torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(dtype)
-    assert first_difference(numbers.double().cumsum(0).to(dtype)[:20], numbers[:20].cumsum(0)) is None
-    assert first_difference(numbers.mean(), numbers.flip(0).sum() / 1000) is None
-
-
-def test_a_numpy_float_is_a_float():
-    value, _ = to_plain((numpy.float64(2.5), 1))
-    assert [type(part) for part in value] == [float, int]
-
-
 NAN_ON_PADDING, NAN_ON_A_TOKEN = [[1.0, math.nan]], [[math.nan, 1.0]]
 
 
@@ -161,9 +142,9 @@ def test_plain_data_holds_no_live_object():
         def __repr__(self) -> str:
             raise RuntimeError
 
-    value, tracked = to_plain((torch.ones(2, requires_grad=True) * 2, Odd(), {"a": [1]}))
+    value, tracked = to_plain((torch.ones(2, requires_grad=True) * 2, Odd(), {"a": [1]}, numpy.float64(2.5)))
     assert tracked == ("0",) and not value[0].requires_grad
-    assert isinstance(value[1], Foreign) and value[2] == {"a": [1]}
+    assert isinstance(value[1], Foreign) and value[2] == {"a": [1]} and type(value[3]) is float
 
 
 @pytest.fixture
@@ -241,14 +222,6 @@ def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
     after = keep({node: {"": Result("partly", 0.675)}})
     assert " 10/" in progress.bar("lesson10_bug_hunt", after) and after[node].status == "partly"
     assert "  0/" in progress.bar("lesson10_bug_hunt", keep({node: {"": Result("failed")}}))
-
-
-def test_what_is_asked_of_a_view_is_answered_in_order():
-    """The grader takes no other layout from a worker."""
-    rows = {name: torch.rand(3, 2).t() for name in ("log_probs", "old_log_probs", "advantages")}
-    loss = Exercise("lesson05_ppo_loss", "compute_ppo_loss")
-    slope = executor.solutions().run(example(loss, **rows, grad_of="log_probs")).gradients["log_probs"]
-    assert not rows["log_probs"].is_contiguous() and slope is not None and slope.is_contiguous()
 
 
 def test_next_is_the_exercise_at_fault_not_one_that_calls_it():
@@ -457,22 +430,18 @@ def test_complete_says_what_an_exercise_lacks(monkeypatch: pytest.MonkeyPatch):
     )
 
 
-@pytest.mark.parametrize(
-    "wrapped",
-    ["io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')", "codecs.getwriter('utf-8')(sys.stdout.detach())"],
-)
-def test_a_file_may_do_with_stdout_what_it_likes(tmp_path: Path, capsys: pytest.CaptureFixture[str], wrapped: str):
+def test_a_file_may_do_with_stdout_what_it_likes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """As people make Windows print UTF-8 where their file begins; what their functions print is shown as before."""
     replace_body(folder := solved_folder(tmp_path), "print('b')\nreturn rewards")
     path = folder / LESSON / FILE
-    top = f"""import codecs, io, sys
+    top = """import codecs, sys
 sys.stdout.reconfigure(encoding="utf-8", errors="strict")
 assert not sys.stdout.isatty() and sys.stdout.encoding == "utf-8" and sys.stderr.buffer.writable()
 sys.stdout.buffer.write("ä".encode())
-sys.stdout = {wrapped}
+sys.stdout = codecs.getwriter("utf-8")(sys.stdout.detach())
 print("b")
 sys.stdout.flush()
-sys.stderr = {wrapped.replace("stdout", "stderr")}
+sys.stderr = codecs.getwriter("utf-8")(sys.stderr.detach())
 sys.stderr.write("c")
 """
     path.write_text(path.read_text("utf-8").replace("import torch\n", f"{top}\nimport torch\n", 1), "utf-8")

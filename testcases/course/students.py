@@ -101,15 +101,19 @@ import testcases.harness.execution.executor, testcases.harness.suite.asserts
 torch.set_num_threads(1)
 for arguments, texts in json.loads(sys.argv[1]):
     for path, text in texts.items():
-        Path(path).write_text(text, "utf-8")
+        Path(path).unlink() if text is None else Path(path).write_text(text, "utf-8")
     if (child := os.fork()) == 0:
+        os.dup2(1, 2)
         os._exit(pytest.main(["-p", "no:randomly", *arguments]))
     print("END", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def own_runs(course: Path, *asked: Sequence[str], texts: Sequence[Mapping[str, str]] = ()) -> list[tuple[int, str]]:
-    """Exit status and output of pytest with each of these lists of arguments; before each, its texts are written."""
+def own_runs(
+    course: Path, *asked: Sequence[str], texts: Sequence[Mapping[str, str | None]] = ()
+) -> list[tuple[int, str]]:
+    """Exit status and output of pytest with each of these lists of arguments; before each, its texts are written, and
+    its files without one removed."""
     steps = [(arguments, texts[place] if texts else {}) for place, arguments in enumerate(asked)]
     around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-c", RUNS, json.dumps(steps)]

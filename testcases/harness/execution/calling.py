@@ -149,9 +149,7 @@ def _gradients(answer: Any, leaves: dict[str, Tensor], call: Call) -> dict[str, 
         return dict.fromkeys(leaves)
     total = torch.stack([(part if weights is None else part * weights).sum() for part in parts]).sum()
     found = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-    # In order, as answers are: that of a view is laid out like the view.
-    copies = [None if slope is None else slope.clone(memory_format=torch.contiguous_format) for slope in found]
-    return dict(zip(leaves, copies, strict=True))
+    return {name: None if slope is None else slope.clone() for name, slope in zip(leaves, found, strict=True)}
 
 
 @contextmanager

@@ -170,8 +170,9 @@ def _tree(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, (list, tuple)):
         parts = [_tree(part, tensors) for part in value]
         return parts if isinstance(value, list) else {"tuple": parts}
-    if type(value) in MESSAGES or isinstance(value, (Record, Foreign)):
-        return {type(value).__name__: [_tree(getattr(value, name), tensors) for name in _hints_of(type(value))]}
+    kind: Any = type(value)
+    if kind in KINDS.values():
+        return {kind.__name__: [_tree(getattr(value, name), tensors) for name in _hints_of(kind)]}
     return value
 
 

@@ -66,35 +66,36 @@ class CheckFailed(AssertionError):
         return str(self.report)
 
 
-class NotStarted(Exception):
+@dataclass(eq=False)
+class Open(Exception):
+    """A test has neither passed nor failed."""
+
+    lesson: str
+    exercise: str
+    why: str = "is not started"
+    waits_for: str = ""
+    """The stub whose solution would make it pass, or that it cannot do without."""
+
+    def __str__(self) -> str:
+        return f"{self.lesson}: {self.exercise} {self.why}"
+
+
+class NotStarted(Open):
     """The exercise is still a stub."""
 
-    def __init__(self, lesson: str, exercise: str) -> None:
-        super().__init__(f"{lesson}: {exercise} is not started")
-        self.lesson, self.exercise = lesson, exercise
+    status = "not started"
 
 
-class Waiting(Exception):
-    """The test counts once another exercise is written, or ends.
+class Waiting(Open):
+    """The test counts once another exercise is written."""
 
-    Args:
-        waits_for: that exercise, where it is a stub.
-    """
-
-    def __init__(self, lesson: str, exercise: str, why: str, waits_for: str = "") -> None:
-        super().__init__(f"{lesson}: {exercise} {why}")
-        self.lesson, self.exercise, self.waits_for = lesson, exercise, waits_for
+    status = "waiting"
 
 
-class Kept(Exception):
+class Kept(Open):
     """The exercise is right with the solution's version of others of its lesson, so the mistake is paid there."""
 
-    def __init__(self, lesson: str, exercise: str, names: tuple[str, ...]) -> None:
-        them = " and ".join(names)
-        super().__init__(
-            f"{lesson}: {exercise} is right with the course's {them}, so it keeps its points. Repair {them}."
-        )
-        self.lesson, self.exercise, self.names = lesson, exercise, names
+    status = "kept"
 
 
 def report(title: str, body: list[str], tail: list[str], called: list[str]) -> Report:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ..catalog import Entry
-from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
+from ..report.failures import CheckFailed, Open
 from ..suite.questions import if_right
 
 TOLD = "ppo-by-hand"
@@ -41,27 +41,23 @@ class Verdicts:
     def of(self, item: pytest.Item, error: Exception) -> BaseException:
         """The failure or skip that pytest reports, without the frames of the harness."""
         entry = self._entries[item]
+        told: dict[str, Any] = {"share": 0.0, "waits_for": "", "remedies": (), "place": self._places[item]}
         waits = self._said_before(item, entry, error)
-        status = {Kept: "kept", NotStarted: "not started", Waiting: "waiting"}.get(type(error), "")
-        common = {"share": 0.0, "waits_for": "", "remedies": (), "place": self._places[item]}
-        if waits or status:
+        if waits or isinstance(error, Open):
             said = waits or str(error)
-            more = {"status": status or "waiting", "said": said, "waits_for": getattr(error, "waits_for", "")}
+            status = getattr(error, "status", "waiting")
+            told |= {"status": status, "said": said, "waits_for": getattr(error, "waits_for", "")}
             verdict: BaseException = pytest.skip.Exception(said)
         else:
-            more = {
-                "status": "failed",
-                "kind": WRONG,
-                "cause": "",
-                "if_right": "" if entry.is_basic else if_right(item.nodeid, error),
-            }
+            first = "" if entry.is_basic else if_right(item.nodeid, error)
+            told |= {"status": "failed", "kind": WRONG, "cause": "", "if_right": first}
             text = f"{entry.lesson} · {entry.exercise} · {getattr(error, 'title', WRONG)}\n{error}"
             if isinstance(error, CheckFailed):
-                more |= {"kind": error.kind, "cause": error.cause or "", "remedies": error.remedies}
-                more |= {"status": "partly" if error.share else "failed", "share": error.share}
+                told |= {"kind": error.kind, "cause": error.cause or "", "remedies": error.remedies}
+                told |= {"status": "partly" if error.share else "failed", "share": error.share}
                 text = str(error)
             verdict = pytest.fail.Exception(text, pytrace=False)
-        item.user_properties.append((TOLD, {**common, **more}))
+        item.user_properties.append((TOLD, told))
         # Where the student's code raised, `--pdb` stops there.
         return verdict.with_traceback(error.__traceback__)
 

@@ -202,7 +202,9 @@ class Asked:
         """
         asked, outcome = self.call, self.outcome
         if names := current().right_with(asked.lesson, asked.exercise):
-            raise Kept(asked.lesson, asked.exercise, names)
+            them = " and ".join(names)
+            why = f"is right with the course's {them}, so it keeps its points. Repair {them}."
+            raise Kept(asked.lesson, asked.exercise, why)
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         called = [_show_call(asked), *_told_of(asked)] if loaded else []

@@ -28,7 +28,7 @@ from ..catalog import TUTORIAL, lesson_names, read_lesson
 from ..diagnosis.values import Kind, Part
 from ..execution.messages import Call, Outcome, fields_of
 from ..report.compare import Rules, first_difference
-from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
+from ..report.failures import CheckFailed, Kept, Open
 from .asked import Asked, as_tensor, put
 from .plain_asserts import told_by_pytest
 from .session import current
@@ -347,14 +347,14 @@ def _assert_plainly(got: Any, expected: Any, rules: dict[str, Any]) -> None:
         raise AssertionError("\n".join(difference.lines))
 
 
-Verdict = AssertionError | Kept | NotStarted | Waiting
+Verdict = AssertionError | Open
 """What a test that does not pass says of the code under test; of the first kind, a CheckFailed has the whole report."""
 
 
 def verdict_of(error: BaseException) -> Verdict | None:
     """What a test's exception says of the code under test; None where it says nothing of it."""
     calls = current().calls
-    if calls and not isinstance(error, (CheckFailed, Kept, NotStarted, Waiting)):
+    if calls and not isinstance(error, (CheckFailed, Open)):
         try:
             told_by_pytest(error, calls)
         except (CheckFailed, Kept) as failed:

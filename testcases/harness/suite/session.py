@@ -17,9 +17,9 @@ from ..diagnosis.code import exercises_named_in
 from ..diagnosis.explain import Explanation, FirstFailure, NoExplanation
 from ..execution.calling import is_heard
 from ..execution.executor import Executor, InProcess
-from ..execution.messages import Call, Outcome, StudentError
+from ..execution.messages import Call, Outcome
 from ..oracle.reference import Reference, examples, kept, shared_reference
-from ..report.failures import CheckFailed, Kept, NotStarted, Waiting
+from ..report.failures import CheckFailed, NotStarted, Waiting
 from . import paid_once
 
 MOST_LATE = 2
@@ -49,8 +49,7 @@ class Engine:
     thorough: bool = True
     """Whether agreement with the reference asks what is made of the examples, too."""
     pays_once: bool = False
-    """Whether an exercise keeps its points that is right with the solution's version of what it calls; and where that
-    never ends, others do not call it either."""
+    """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
     of_the_formula: bool = False
     """Whether this test is of the basic suite, where numbers are compared as float32."""
     is_heard: bool = True
@@ -113,7 +112,7 @@ class Engine:
         terms: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "believes": self.believes}
         other = Engine(subject, **terms, explanation=NoExplanation, is_heard=False)
         if subject is self.subject:
-            other._endless = self._endless  # Else the solution would be lent in its place, for good.
+            other._endless = self._endless  # What does not end is not waited for again.
         with other.active():
             verdicts = (case.run() for case in cases_of(lesson, exercise))
             return next((verdict for verdict in verdicts if isinstance(verdict, kind)), None)
@@ -135,7 +134,7 @@ class Engine:
             raise NotStarted(lesson, exercise)
 
     def ask(self, call: Call) -> Outcome:
-        """Run a call on the subject. After MOST_LATE calls that did not end an exercise is asked nothing more.
+        """Run a call on the subject.
 
         Raises:
             NotStarted, Waiting: it, or one that it calls, is still a stub.
@@ -143,7 +142,7 @@ class Engine:
         self.require_started(call.lesson, call.exercise)
         token = is_heard.set(self.is_heard)
         try:
-            outcome = self._endless.get((call.lesson, call.exercise)) or self._run(call)
+            outcome = self._run(call)
         finally:
             is_heard.reset(token)
         if outcome.error is None:
@@ -151,10 +150,6 @@ class Engine:
         stub = stub_of(outcome, call.lesson)
         if stub == call.exercise:
             raise NotStarted(call.lesson, stub)
-        if (call.lesson, stub) in self._endless:
-            if names := self.right_with(call.lesson, call.exercise):
-                raise Kept(call.lesson, call.exercise, names)
-            raise Waiting(call.lesson, call.exercise, f"waits for {stub}, of which {MOST_LATE} calls did not end")
         if stub:
             why = f"needs {stub}, which is still a stub. {once_written(stub)}"
             raise Waiting(call.lesson, call.exercise, why, stub)
@@ -165,14 +160,26 @@ class Engine:
     def _first_answer(self, lesson: str, exercise: str) -> Outcome | None:
         """The subject's outcome on the first example of an exercise; None without examples."""
         asked = examples(lesson, exercise)[:1]
-        return self._endless.get((lesson, exercise)) or (self._run(asked[0]) if asked else None)
+        return self._run(asked[0]) if asked else None
 
     def _run(self, call: Call) -> Outcome:
-        hurried = call if call.seconds <= self.seconds else replace(call, seconds=self.seconds)
+        """After MOST_LATE calls that did not end an exercise is asked nothing more; after a short one, if another that
+        it calls never ends."""
+        key = call.lesson, call.exercise
+        if key in self._endless:
+            return self._endless[key]
+        called = exercises_named_in(self.subject, *key) if self._endless else ()
+        waits = any((call.lesson, name) in self._endless for name in called)
+        seconds = min(self.seconds, call.seconds / 5 if waits else call.seconds)
+        hurried = call if seconds == call.seconds else replace(call, seconds=seconds)
         outcome = self.subject.run(hurried)
         while self._lends(call, outcome):
             outcome = self.subject.run(hurried)
-        return self._late_answer(call, outcome) if is_timeout(outcome) else outcome
+        if is_timeout(outcome):
+            self._late[key] += 1
+            if waits or self._late[key] >= MOST_LATE:
+                self._endless[key] = outcome
+        return outcome
 
     def _lends(self, call: Call, outcome: Outcome) -> bool:
         """Whether this answer is the error of another stub of its lesson, for which the solution answers from now on.
@@ -180,8 +187,7 @@ class Engine:
         The grader's workers are lent nothing, since a student's code could read it there. Such a test waits unasked.
         """
         lesson, name = call.lesson, stub_of(outcome, call.lesson)
-        is_other = name not in ("", call.exercise) and (lesson, name) not in self._endless
-        asked = examples(lesson, name)[:1] if is_other else ()
+        asked = examples(lesson, name)[:1] if name not in ("", call.exercise) else ()
         if not asked or not isinstance(self.subject, InProcess):
             return False
         if stub_of(self.subject.run(asked[0]), lesson) != name:
@@ -189,32 +195,6 @@ class Engine:
         self._first_answer(lesson, name)  # It is kept, so that the stub itself stays not started.
         self.subject.lend(lesson, name)
         return True
-
-    def _late_answer(self, call: Call, outcome: Outcome) -> Outcome:
-        """Of a call that did not end. The fault may be in the innermost exercise that it calls."""
-        assert outcome.error is not None
-        key = call.lesson, call.exercise
-        own = self.subject if self.pays_once and isinstance(self.subject, InProcess) else None
-        if own:
-            known = {name.rpartition(".")[2]: name for name in read_lesson(call.lesson).exercises}
-            inner = [known[frame.function] for frame in outcome.error.frames if frame.function in known][-1:]
-            for called in inner if inner != [call.exercise] else ():
-                if self._never_ends(call.lesson, called, call.seconds / 5):  # On plain examples that is plenty.
-                    stub = f"{read_lesson(call.lesson).short}: {called}"
-                    return Outcome(error=StudentError("raised", NotImplementedError.__name__, stub))
-        self._late[key] += 1
-        if self._late[key] >= MOST_LATE:
-            self._endless[key] = outcome
-            if own:
-                own.put(*key, partial(_waits, *key))
-        return outcome
-
-    def _never_ends(self, lesson: str, exercise: str, seconds: float) -> bool:
-        """Whether an exercise is asked nothing more, now that it is asked some plain examples."""
-        for asked in examples(lesson, exercise)[:MOST_LATE]:
-            if (lesson, exercise) not in self._endless:
-                self._run(replace(asked, seconds=seconds))
-        return (lesson, exercise) in self._endless
 
 
 @cache
@@ -237,11 +217,6 @@ def stub_of(outcome: Outcome, lesson: str) -> str:
         return ""
     short, _, name = error.message.partition(": ")
     return name if short == read_lesson(lesson).short and name in read_lesson(lesson).exercises else ""
-
-
-def _waits(lesson: str, exercise: str, *args: Any, **options: Any) -> None:
-    """What never ends is like its stub to the others that call it: they shall not wait as well."""
-    raise NotImplementedError(f"{read_lesson(lesson).short}: {exercise}")
 
 
 def is_timeout(outcome: Outcome) -> bool:

@@ -84,7 +84,7 @@ def test_what_calls_a_function_that_never_ends_keeps_its_points(tmp_path: Path):
     with Engine(executor.student(folder), pays_once=True, seconds=0.2).active():
         names = "compute_response_gae", "gae_ends", "compute_gae"
         verdicts = [case.run() for name in names for case in cases_of(LESSON, name)]
-    assert {type(verdict) for verdict in verdicts} == {Kept, type(None)}
+    assert {type(verdict) for verdict in verdicts} == {Kept}
 
 
 @named("old, new", OWN)

@@ -1,0 +1,153 @@
+"""A plugin: the tests of a run ask one engine, what they raise becomes a verdict, and the end says how far the student
+is."""
+
+import faulthandler
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..catalog import TUTORIAL, Entry, is_basic, lesson_of, read_lesson, split_node
+from ..execution import executor
+from ..execution.calling import Terms
+from ..report.failures import shortened
+from ..suite import anti_gaming
+from ..suite.asserts import verdict_of
+from ..suite.runner import entry_of, keep_what_is_loaded, load
+from ..suite.session import Engine
+from . import last_words, own_tests, progress, summary
+from .verdicts import OPEN, Verdicts, told
+
+
+def folder_of(subject: str) -> Path:
+    return TUTORIAL if subject == "tutorial" else Path(subject).resolve()
+
+
+class Running:
+    """The hooks of a run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.subject: str = config.getoption("--subject")
+        self.in_order: list[pytest.Item] = []
+        self.entries: dict[pytest.Item, Entry] = {}
+        self.version: Any = None
+        self.note: Any = None
+        with suppress(OSError):
+            self.note = last_words.note(folder_of(self.subject)) if self.subject != "solutions" else None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # A lesson without a table: pytest makes a test of an empty list, and skips it.
+        items[:] = [item for item in items if "[NOTSET" not in item.name]
+        for item in items:
+            if lesson := lesson_of(item.nodeid):
+                item.add_marker(read_lesson(lesson).short)
+                item.add_marker("basic" if is_basic(split_node(item.nodeid)[0]) else "advanced")
+        # Within a lesson the basic suite comes first, where no plugin shuffles after this.
+        items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
+        self.in_order = [*items]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Load what the tests need, and count the points of all suites, whatever tests are chosen: these seconds belong
+        to no test."""
+        try:
+            for lesson in sorted({lesson_of(item.nodeid) or "" for item in session.items} - {""}):
+                load(lesson)
+        except LookupError as error:
+            raise pytest.UsageError(str(error)) from None
+        chosen = {*session.items}
+        found = ((item, entry_of(item.nodeid)) for item in self.in_order if item in chosen)
+        self.entries = {item: entry for item, entry in found if entry}
+        self.verdicts = Verdicts(self.entries)
+        keep_what_is_loaded()
+
+    @cached_property
+    def engine(self) -> Engine:
+        reference = self.subject == "solutions"
+        terms = Terms(unstoppable=self._end_process)
+        subject = executor.solutions() if reference else executor.student(folder_of(self.subject), terms)
+        return Engine(subject, pays_once=not reference)
+
+    def _end_process(self, call: Any, where: str) -> None:
+        if capture := self.config.pluginmanager.getplugin("capturemanager"):
+            capture.suspend_global_capture(in_=True)
+        last_words.end_process(self.note, call.lesson, call.exercise, where)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Any:
+        with last_words.staying():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """A test of a lesson asks the code under test, and what it raises becomes a verdict."""
+        if (entry := self.entries.get(item)) is None:
+            return (yield)
+        if self.note:
+            print(entry.lesson, entry.exercise, sep=" · ", file=self.note, flush=True)
+        self.engine.begin_test(entry.is_basic)
+        with self.engine.active():
+            try:
+                self.engine.require_started(entry.lesson, entry.exercise)
+                result = yield
+                self.engine.end_test()
+                return result
+            except (Exception, pytest.fail.Exception) as error:
+                if (found := verdict_of(error)) is None:
+                    raise
+                verdict = self.verdicts.of(item, found)
+        raise verdict from None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
+        report = yield
+        if item in self.entries:
+            report.sections = [(title, shortened(text)) for title, text in report.sections]
+        return report
+
+    def pytest_report_teststatus(self, report: Any) -> Any:
+        status = told(report).get("status") if report.when == "call" else None
+        return (status, status[0], (status.upper(), {OPEN[status]: True})) if status in OPEN else None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        if terminal := self.config.pluginmanager.getplugin("terminalreporter"):
+            self.version = progress.versions_in(progress.sources())
+            for sentence in last_words.left_behind() if self.note else ():
+                terminal.write_line(sentence)
+        if self.note:
+            faulthandler.enable(self.note)  # in place of the terminal, to which pytest has Python write a crash
+
+    def pytest_unconfigure(self) -> None:
+        if self.note:
+            last_words.take_back(self.note)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """The exit status is 0 only if all that was asked for has passed: whoever runs pytest reads no more of it."""
+        terminal = self.config.pluginmanager.getplugin("terminalreporter")
+        if terminal and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            # A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own.
+            skipped = [one.nodeid for one in summary.reports_of(terminal) if one.skipped]
+            files = [Path(nodeid.partition("::")[0]) for nodeid in skipped]
+            if any(map(lesson_of, skipped)) or any(map(own_tests.is_own_tests, files)):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
+        not_earned = partial(anti_gaming.not_earned_again, self.engine)
+        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.version)
+        with run.first_failures(self.config.getoption("--full")):
+            result = yield
+        run.write_ending()
+        return result
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Whether all cases of each test are run that is run."""
+    options = [getattr(config.option, name, None) for name in ("keyword", "lf", "stepwise", "deselect")]
+    return not any(options) and not any("::" in str(arg) for arg in config.args)
