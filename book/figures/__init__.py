@@ -1,7 +1,5 @@
 """The drawings of the lesson texts: one module for each text, each of its FIGURES one SVG. `make figures` writes them.
-
-The docstring of such a function is the figure's alternative text. Where that has numbers of the data, it is returned
-beside the figure.
+The texts themselves say what is to be seen on them.
 
 Here are the colors of all figures, of texts and notebooks: Okabe and Ito's, which color-blind readers can tell apart.
 """

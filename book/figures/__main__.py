@@ -25,9 +25,8 @@ def drawn() -> Iterator[tuple[Path, str]]:
     for module, folder in TEXTS.items():
         if (here / f"{module}.py").is_file():
             for draw in importlib.import_module(f"book.figures.{module}").FIGURES:
-                made = draw()
-                figure, alt = made if isinstance(made, tuple) else (made, " ".join((draw.__doc__ or "").split()))
-                svg = figure if isinstance(figure, str) else as_svg(figure, alt)
+                figure = draw()
+                svg = figure if isinstance(figure, str) else as_svg(figure)
                 yield folder / f"{draw.__name__.replace('_', '-')}.svg", svg
 
 

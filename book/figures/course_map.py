@@ -8,9 +8,6 @@ from .style import CENTER, INK, RULE, Arrow, Box, diagram, outline, sheet
 
 
 def agent_environment() -> Figure:
-    """Two loops. In general: the agent gives an action a_t, and the environment answers with a reward and the next
-    state. On text: the policy writes the next token, the text so far grows by it, and the reward is a KL penalty, with
-    the score after the last token."""
     boxes = {
         "agent": Box(3.0, 2.6, "agent", BLUE, 2.2),
         "environment": Box(3.0, 0.6, "environment", RULE, 2.2),
@@ -27,11 +24,6 @@ def agent_environment() -> Figure:
 
 
 def four_models() -> Figure:
-    """Data flow of PPO for RLHF. A prompt goes to the policy, which samples a response and stores the log-probability
-    of each token. The frozen reference gives log-probabilities of it, the frozen reward model a score, the critic a
-    value for each token. KL penalty and score make the rewards. They go with the values through GAE into the two
-    losses; the old log-probabilities go there as well, for the ratio. The optimizer step gives policy and critic new
-    weights."""
     boxes = {
         "prompt": Box(1.2, 5.3, "prompt", width=1.8, height=0.7),
         "policy": Box(4.6, 5.3, "policy (actor)", BLUE, 2.6, note="trained"),
@@ -65,10 +57,6 @@ def four_models() -> Figure:
 
 
 def one_response() -> Figure:
-    """One response, 'the film was superb but the plot was weak .' and EOS, to the prompt 'review the film :'. Below
-    each token are the policy's log-probability, the reference's, the reward (a small KL penalty, and the score 0.48 at
-    the end), the critic's value before the token, the TD error and the advantage, all rounded. The TD error is 0.72 at
-    'superb' and -0.76 at 'weak'."""
     one = numbers()
     rows = [
         ("log-probs", BLUE, one.log_probs),

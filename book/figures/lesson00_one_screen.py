@@ -58,14 +58,7 @@ def two_runs() -> str:
         groups, rules = moments(f"run{number}-", [[], *frames], [0.0, *starts[command]], total)
         body += groups
         style += rules
-    last = {command: lines[-1].split(maxsplit=4) for command, lines in runs.items()}
-    (_, _, gold, _, good), (_, _, hacked, _, bad) = last.values()
-    alt = (
-        f'Two terminals, as they print for a quarter of a minute. Left, "make first": proxy and gold reward rise, the '
-        f'last gold reward is {gold}, the last response "{good}" Right, "make first KL_COEF=0": the proxy reward '
-        f'rises higher, the gold reward falls to {hacked}, the last response is "{bad}"'
-    )
-    return svg(2 * PANEL + GAP, height, alt, body, style)
+    return svg(2 * PANEL + GAP, height, body, style)
 
 
 def moment(x: float, lines: list[str]) -> list[str]:
@@ -84,12 +77,11 @@ def moment(x: float, lines: list[str]) -> list[str]:
     return shown
 
 
-def svg(width: float, height: float, alt: str, body: Sequence[str], style: str = "") -> str:
-    """A whole picture, with its alternative text inside."""
+def svg(width: float, height: float, body: Sequence[str], style: str = "") -> str:
+    """A whole picture."""
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">',
-            f"<title>{escape(alt)}</title>",
             f"<style>text {{ font-family: {FONT}; font-size: {SIZE:g}px; white-space: pre }} {style}</style>",
             *body,
             "</svg>\n",
@@ -157,8 +149,7 @@ def a_failure() -> str:
         if not line.startswith(" "):
             color = {"expected": GREEN, "got": ORANGE, "Likely": YELLOW}.get(line.split()[0], TEXT)
         body.append(text(MARGIN, BAR + (row + 1) * LEADING, line, color, bold=color == YELLOW))
-    alt = f"A terminal after pytest. It says: {' '.join(FAILURE.split())}"
-    return svg(width, height, alt, [*window(0, width, height, "$ pytest testcases/lesson04_gae -m basic"), *body])
+    return svg(width, height, [*window(0, width, height, "$ pytest testcases/lesson04_gae -m basic"), *body])
 
 
 FIGURES = two_runs, a_failure

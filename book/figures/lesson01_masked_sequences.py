@@ -20,9 +20,6 @@ def cell(axes: Axes, x: float, y: float, text: str, color: str, faint: bool = Fa
 
 
 def the_shift() -> Figure:
-    """Six positions with the tokens pad, the, film, was, good and eos; an arrow leads from each position to the next
-    token, which its logits predict. Only the arrows from position 3 to good (probability 0.6) and from position 4 to
-    eos (probability 0.5) are used; the others predict prompt tokens."""
     tokens = ["<pad>", "the", "film", "was", "good", "<eos>"]
     input_ids = torch.tensor([[5, 3, 3, 3, 0, EOS]])
     odds = torch.ones(1, 6, 6).double()
@@ -52,9 +49,6 @@ def the_shift() -> Figure:
 
 
 def two_paddings() -> Figure:
-    """A batch of three rows. The prompts, of 2, 4 and 3 tokens, are padded on the left and end in the same column; the
-    responses, of 3, 1 and 2 tokens, begin in the next column, end with the eos token and are padded on the right. The
-    attention mask is True on prompt and response tokens, the response mask on response tokens only."""
     rows = [
         ["<pad>", "<pad>", "rate", "it", "a", "gem", "<eos>"],
         ["say", "nothing", "at", "all", "<eos>", "<pad>", "<pad>"],

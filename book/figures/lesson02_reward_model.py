@@ -10,9 +10,6 @@ from .style import CENTER, INK, RULE, arrow, canvas, frame, outline, sheet
 
 
 def one_comparison() -> Figure:
-    """Left: the probability that the chosen response is chosen, against the difference of the scores: an S-shaped curve
-    through 0.5 at 0 and 0.668 at 0.7. Right: the pairwise loss falls from a straight line to 0. Tangents: at 0.7 the
-    loss is 0.403 and its gradient -0.332; at -0.7 they are 1.103 and -0.668."""
     gap = torch.linspace(-4, 4, 161)
     losses = torch.stack([pairwise_loss(one[None], torch.zeros(1)) for one in gap])
     figure, (left, right) = canvas(2.7, 2)
@@ -38,9 +35,6 @@ def one_comparison() -> Figure:
 
 
 def a_person_chooses() -> Figure:
-    """A prompt and two reviews, A and B. A person finds both fine, then clicks on A, which praises more. The data say
-    only: A chosen, B rejected. The reward model gives A the score 1.2 and B 0.5. At a difference of 0.7 it expects that
-    A is chosen in 67% of the clicks."""
     figure, axes = sheet(2.7, (0, 14.4), (0, 5.4))
     axes.text(0.1, 5.1, 'prompt: "review the film :"', va="center")
     reviews = (
@@ -68,8 +62,6 @@ def a_person_chooses() -> Figure:
 
 
 def last_real_token() -> Figure:
-    """The text 'review it : superb <eos>' three times: padded on the right, on the left, and on both sides. In each row
-    an arrow leads from the last real token, <eos>, to the score, which is the same in all three rows."""
     words = ["review", "it", ":", "superb", "<eos>"]
     rows = [("padded on the right", 0), ("padded on the left", 3), ("padded on both sides", 2)]
     mask = torch.tensor([[left <= place < left + len(words) for place in range(8)] for _, left in rows])

@@ -22,9 +22,6 @@ def gradient_estimate(word: int, baseline: float) -> float:
 
 
 def a_baseline() -> Figure:
-    """Left: the two possible gradient estimates as lines over the baseline, 4.5 and -5.5 at baseline 0; they meet at
-    -0.5 for baseline 10, and their mean is -0.5 everywhere. Right: the variance of the estimate is a parabola, 25 at
-    baseline 0 and 0 at baseline 10, the expected reward."""
     baselines = [step / 2 for step in range(33)]
     estimates = [[gradient_estimate(word, baseline) for baseline in baselines] for word in (0, 1)]
     variance = [((first - second) / 2) ** 2 for first, second in zip(*estimates, strict=True)]
@@ -44,10 +41,6 @@ def a_baseline() -> Figure:
 
 
 def which_rewards_count() -> Figure:
-    """Two matrices, tokens down and rewards across. Left, the whole return: each token of the policy is weighted with
-    every reward. Right, rewards to go with gamma 0.5: a token is weighted with its own reward fully, with the next by
-    0.5, then 0.25 and 0.125, and with earlier ones not at all. The row and the column of a tool's token are empty, and
-    it adds no factor of gamma."""
     mask = torch.tensor([True, True, False, True, True]).expand(5, -1)
     to_go = rewards_to_go(torch.eye(5), mask, gamma=0.5).T
     whole = (mask & mask.T).float()

@@ -13,10 +13,6 @@ from .style import CENTER, RULE, WIDTH, canvas, pyplot
 
 
 def credit_of_a_response() -> Figure:
-    """Above: the value before each token of 'the film was superb but the plot was weak .': near 0.25 up to 'superb',
-    near 1 after it, 0.25 again after 'weak', then the score 0.48. Below: the TD error is large at 'superb' (0.72) and
-    'weak' (-0.76) only; with lam = 0.95 the words before 'but' are positive, and those from 'but' to 'weak'
-    negative."""
     one = numbers()
     figure, (above, below) = pyplot.subplots(2, 1, figsize=(WIDTH, 3.6), layout="constrained", sharex=True)
     places = range(len(one.tokens))
@@ -36,9 +32,6 @@ def credit_of_a_response() -> Figure:
 
 
 def credit_in_color() -> Figure:
-    """The review three times, each word in the color of its advantage. lam = 0: only superb is blue, weak is orange,
-    and the full stop is a little blue. lam = 0.95: all words up to superb are blue, those from but to weak orange. lam
-    = 1: the same, with colors that are more even."""
     one = numbers()
     figure, (axes,) = canvas(1.9)
     widths = [0.55 + 0.17 * len(token) for token in one.tokens]
@@ -57,9 +50,6 @@ def credit_in_color() -> Figure:
 
 
 def weights_of_gae() -> Figure:
-    """Bar charts for lam = 0.8. Left: weights of the n-step advantages, 0.20, 0.16, 0.13, 0.10 and falling; all of them
-    sum to 1. Right: weights of the TD errors by distance, 1.00, 0.80, 0.64, 0.51 and falling: the factor 1 - lam is not
-    in them."""
     lam, steps = 0.8, 10
     rewards, values = torch.eye(steps).double(), torch.zeros(steps, steps + 1).double()
     dones = torch.zeros(steps, steps)
@@ -79,9 +69,6 @@ def weights_of_gae() -> Figure:
 
 
 def bias_and_variance() -> Figure:
-    """Error against lam, as two stacked areas. Bias squared fills most of the left and shrinks to nothing at lam = 1.
-    Variance is thin on the left and fills the right. Their sum falls until it is least at lam = 0.94, and rises steeply
-    to lam = 1."""
     scores, states, mask = mood_reviews(6400)
     critic = 0.7 * TRUTH[states]
     found = [compute_response_gae(scores, critic, mask, 1.0, lam).returns[:, 0] for lam in LAMS.tolist()]

@@ -26,7 +26,7 @@ def measured() -> torch.Tensor:
     return torch.tensor([[float(number) for number in row] for row in rows if len(row) == 4], dtype=torch.float64).T
 
 
-def promise_and_delivery() -> tuple[Figure, str]:
+def promise_and_delivery() -> Figure:
     rates, promised, clipped, fresh = measured()
     steps = range(len(promised))
     figure, (axes,) = canvas(2.9)
@@ -39,20 +39,10 @@ def promise_and_delivery() -> tuple[Figure, str]:
     axes.set_xticks(steps, [f"{rate:g}" for rate in rates.tolist()])
     axes.set(xlim=(-0.2, len(steps) + 1.6), ylim=(-0.06, 1.06), ylabel="share of its best")
     axes.set(xlabel="size of the one step (learning rate)", title="The spoonful and the soup")
-    last = [(curve[-1] / curve.max()).item() for curve in (promised, fresh)]
-    alt = (
-        "Two curves over the size of one gradient step, each as a share of its own best. Both rise. At the largest "
-        f"step the batch still promises {last[0]:.2f} of its best, and fresh reviews get {last[1]:.2f} of theirs. A "
-        "dashed line stands far to the left, where the clipped objective begins to fall."
-    )
-    return figure, alt
+    return figure
 
 
 def six_cases() -> Figure:
-    """The clipped objective against the ratio, clip_epsilon 0.2. Left, advantage +1: it rises with the ratio and is
-    flat above 1.2. Right, advantage -1: it is flat below 0.8 and falls with the ratio above. Of the six dots of the
-    table two have gradient 0 and stop: ratio 1.5 of the good token and ratio 0.5 of the bad one. Two have moved the
-    wrong way and go back."""
     figure, panels = canvas(3.0, 2)
     for axes, advantage, name in zip(panels, (1.0, -1.0), ("good token, A = +1", "bad token, A = -1"), strict=True):
         clip_panel(axes, compute_ppo_loss, torch.tensor(CASES), advantage, 0.2)
@@ -64,9 +54,6 @@ def six_cases() -> Figure:
 
 
 def value_loss() -> Figure:
-    """Value loss against the new value; old value 1, return 2. Unclipped it is a parabola with its minimum at 2.
-    Clipped it follows the parabola up to 1.2, is flat at 0.32 from 1.2 to 2.8 and follows the parabola again. The two
-    examples of the text are marked: 0.32 at 1.5 and 1.125 at 0.5."""
     figure, (axes,) = canvas(2.6)
     value_loss_panel(axes, compute_value_loss)
     axes.set_xlabel("new value")

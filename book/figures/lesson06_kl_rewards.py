@@ -11,9 +11,6 @@ from .style import RULE, canvas
 
 
 def rewards_of_a_response() -> Figure:
-    """Rewards of a response of three tokens, kl_coef 0.1 and score 1. Tokens 0 and 1 are more likely under the policy
-    than under the reference and get -0.139 and -0.069. Token 2 is less likely and gets +0.069, plus the score:
-    1.069."""
     policy, reference = torch.tensor([[1 / 2, 1 / 2, 1 / 4]]).log(), torch.tensor([[1 / 8, 1 / 4, 1 / 2]]).log()
     mask = torch.ones(1, 3, dtype=torch.bool)
     penalty = compute_rewards(torch.zeros(1), policy, reference, mask, kl_coef=0.1)[0].tolist()
@@ -34,10 +31,6 @@ def rewards_of_a_response() -> Figure:
 
 
 def three_estimators() -> Figure:
-    """Left: the three estimators against the log-ratio. k1 is a line through 0 and negative for negative log-ratios; k2
-    is a parabola; k3 lies above it for negative and below it for positive log-ratios; k2 and k3 are never negative.
-    Right, on log scales: the standard deviation of k1 is far above the KL when the KL is small; those of k2 and k3 stay
-    close to it."""
     zero, log_ratio = torch.zeros(201), torch.linspace(-2, 2, 201)
     probs, reference = torch.tensor([0.5, 0.3, 0.15, 0.05]).double(), torch.full((4,), 0.25).double()
     policies = [reference + share * (probs - reference) for share in torch.logspace(-1, 0, 30).tolist()]

@@ -17,10 +17,6 @@ SETUPS = {
 
 
 def the_shift() -> Figure:
-    """The last position of the prompt and the first six of the response 'the film was superb but the ...'. An arrow
-    leads from the value at each position to the next token, to which it belongs. With these values the TD error of
-    'superb' is 0.72 and all others are small. With values read one position too late it is 'was' that gets 0.74, and
-    'superb' 0.05."""
     one = numbers()
     start = len(one.prompt.split())
     positions = range(start - 1, start + 6)
@@ -46,10 +42,6 @@ def the_shift() -> Figure:
 
 
 def two_heads() -> Figure:
-    """One backbone reads the tokens ': the film was superb' and gives a hidden state at each position. Two heads read
-    each of them. The language-model head has one output for each word, which gives the next token its probability:
-    'superb' has 8 %. The value head has one output, the value of the text so far. It's 0.22 after 'was' and 0.97 after
-    'superb'."""
     one = numbers()
     start = len(one.prompt.split())
     tokens = [*one.prompt.split(), *one.tokens][start - 1 : start + 4]
@@ -79,9 +71,6 @@ def two_heads() -> Figure:
 
 
 def memory() -> Figure:
-    """Bytes per parameter. Four models: policy 16, critic 16, reference 4, reward model 4, together 40. One backbone
-    for actor and critic: 24. A LoRA policy that is its own reference: 24 and an adapter. One frozen base with adapters
-    for all roles: 4 and the adapters."""
     figure, (axes,) = canvas(2.5)
     for row, sizes in enumerate(SETUPS.values()):
         left = 0
@@ -97,10 +86,6 @@ def memory() -> Figure:
 
 
 def three_policies() -> Figure:
-    """Distance from the SFT model while three batches are trained on. The reference is a flat line at 0. The old policy
-    is a staircase with one step per batch. The policy in training leaves each stair, moves at every optimizer step, and
-    ends where the next stair begins. An arrow from the stair to the policy is what the ratio measures; a longer one
-    from the reference to the policy is what the KL measures."""
     steps_of_a_batch = 8
     figure, (axes,) = canvas(3.0)
     heights = [0.0]

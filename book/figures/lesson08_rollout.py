@@ -15,22 +15,14 @@ PROBABILITIES = (0.45, 0.30, 0.15, 0.10)
 DRAWS = 200_000
 
 
-def key_value_cache() -> tuple[Figure, str]:
+def key_value_cache() -> Figure:
     figure, panels = canvas(2.9, 2, sharey=True)
     uncached, cached = [PROMPT + step for step in range(RESPONSE)], [PROMPT] + [1] * (RESPONSE - 1)
     cache_panels(panels, uncached, cached)
-    alt = (
-        f"Decoding steps against positions for P = {PROMPT} and T = {RESPONSE}. Without a cache each step processes "
-        f"all positions so far, {sum(uncached)} in all. With the cache the first step processes the prompt and each "
-        f"later step one position, {sum(cached)} in all."
-    )
-    return figure, alt
+    return figure
 
 
 def truncated_sampling() -> Figure:
-    """Bars of four tokens with the probabilities 0.45, 0.30, 0.15, 0.10. With top_k = 2 the sampler draws the first two
-    with 0.60 and 0.40 and never the others. With top_p = 0.4 it always draws the first. Dashed: what training
-    recomputes, the whole distribution."""
     figure, panels = canvas(2.5, 3, sharey=True)
     settings: list[tuple[str, dict[str, float]]] = [
         ("the policy's distribution", {}),
@@ -57,7 +49,7 @@ CLOCK = {"sample": 0.21, "score": 0.16, "train": 0.63}
 """Shares of an update's processor time: preset tiny, 64 responses of up to 20 tokens, 2 epochs of 4 minibatches."""
 
 
-def one_update() -> tuple[Figure, str]:
+def one_update() -> Figure:
     figure, axes = sheet(3.2, (-3.0, 12.2), (-1.6, 6.2))
     frames = (
         ("1 sample", "token by token,\nwith a cache", ("policy",)),
@@ -86,13 +78,7 @@ def one_update() -> tuple[Figure, str]:
         axes.add_patch(Rectangle((left, -1.2), width, 0.7, fc=color, ec="none"))
         axes.text(left + width / 2, -0.86, f"{name} {share:.0%}", **CENTER, color="#ffffff", fontsize=8.5)
         left += width
-    alt = (
-        "One update as four frames. 1, sample: the policy works, token by token. 2, score: reference, reward model and "
-        "critic work, one forward pass each. 3, advantages: no model works. 4, train: policy, critic and optimizer "
-        f"work. Below, the clock of a tiny model: sampling {CLOCK['sample']:.0%} of the time, scoring "
-        f"{CLOCK['score']:.0%}, training {CLOCK['train']:.0%}."
-    )
-    return figure, alt
+    return figure
 
 
 FIGURES = (one_update, key_value_cache, truncated_sampling)

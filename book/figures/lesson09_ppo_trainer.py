@@ -7,10 +7,6 @@ from .style import frame, sheet
 
 
 def four_loops() -> Figure:
-    """Four nested boxes. An update (num_updates of them) makes a rollout, whitens, and at the end adapts kl_coef. In
-    it, each epoch (num_epochs) draws a new order of the rows. In it, each minibatch (num_minibatches) ends with
-    clipping, one step and cleared gradients. In it, each microbatch computes its loss, weighted by its tokens, and the
-    backward."""
     levels = (
         ("update", "num_updates", "rollout, whiten; at the end adapt kl_coef", BLUE),
         ("epoch", "num_epochs", "draw a new order of the rows", GREEN),

@@ -198,21 +198,11 @@ def _panels(height: float, *panels: Callable[[Axes, Bug], None]) -> Figure:
 
 
 def symptoms_of_the_blocks() -> Figure:
-    """Eight panels, one for each block as it is handed out, each with what a right one would show: the mean credit
-    changes with the number of responses in a stream; the largest ratio stays 1 alone, and with an entropy bonus grows
-    past 1.2 to more than 10; the estimates move farther than their room, and those that have moved away from their
-    target never come back; the mean of the same scores depends on the responses per prompt; equal models have a drift
-    other than 0 except at temperature 1; a prompt's vector changes with the longest prompt; sums of ones are not the
-    lengths; while the loss of fine-tuning falls, the share of responses at the length limit rises from 0 to 0.9."""
     first = credit_packed, pessimistic_gain, bounded_error, merge_moments
     return _panels(9.8, *first, sampled_drift, read_prompts, sum_in_groups, label_replies)
 
 
 def symptoms_of_the_trainers() -> Figure:
-    """Four panels, one for each trainer as it is handed out, and what a right one would show: the value loss of
-    train_chain is 0 in every update; the entropy of train_bandit falls sooner with more curiosity; what train_sliced
-    learns depends on the replies per slice; the ratio of train_contexts is 1 in every update and nothing lies
-    outside."""
     return _panels(5.2, train_chain, train_bandit, train_sliced, train_contexts)
 
 

@@ -7,9 +7,6 @@ from .style import CENTER, Arrow, Box, diagram
 
 
 def two_processes() -> Figure:
-    """One update on two processes. Each samples and scores its own four prompts. Experience is gathered, so both hold
-    all eight rows and whiten, compute the KL and draw minibatches alike. Each computes the loss of its own
-    microbatches. Statistics are merged and gradients averaged, and both make the same step."""
     lanes = {"0": (2.0, "0 1 2 3"), "1": (5.4, "4 5 6 7")}
     boxes, arrows = {}, []
     for name, (y, prompts) in lanes.items():

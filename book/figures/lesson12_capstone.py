@@ -46,7 +46,7 @@ def _row(evaluation: Any) -> dict[str, Any]:
     return numbers | {"response": evaluation.responses[0]}
 
 
-def overoptimization() -> tuple[Figure, str]:
+def overoptimization() -> Figure:
     run = json.loads(RECORDED.read_text("utf-8"))
     figure = pyplot.figure(figsize=(7.2, 4.1), layout="constrained")
     grid = figure.add_gridspec(2, 2, height_ratios=(3.0, 1.2))
@@ -76,19 +76,10 @@ def overoptimization() -> tuple[Figure, str]:
         samples.text(0.0, height, name, color=color, fontweight="bold", va="top", fontsize=9)
         shown = textwrap.shorten(one["response"], 92, placeholder=" ...")
         samples.text(0.2, height, f"\u201c{shown}\u201d", color=INK, va="top", fontsize=9)
-    alt = (
-        "Proxy and gold reward over the PPO updates of one run. With the KL penalty both rise together, the gold "
-        f"reward from {run['sft']['gold']:.2f} to {run['ppo']['gold']:.2f}. Without it the proxy reward rises to "
-        f"{run['no_kl']['proxy']:.2f} and the gold reward falls twice, to {run['no_kl']['gold']:.2f}. Below, one "
-        "response each of the SFT model, of PPO, and of PPO without the penalty, which is no sentence."
-    )
-    return figure, alt
+    return figure
 
 
 def gold_against_kl() -> Figure:
-    """Gold reward against the KL from the SFT model for kl_coef 0, 0.01, 0.08 and 0.3, one run each; squares mark the
-    last update. All curves rise together from 0.8 to about 1.6 at 2 nats. With 0 the curve goes on and falls to 0 above
-    30 nats, with 0.01 to 0.8 at 10 nats; with 0.08 and 0.3 it stays at 3 and 2 nats and rises to 1.8."""
     runs = json.loads(OVEROPTIMIZATION.read_text("utf-8"))["runs"]
     figure, (axes,) = canvas(3.1)
     for run in runs:

@@ -19,9 +19,6 @@ OTHERS = {"DPO, all pairs": ORANGE, "DPO, sampled pairs": PINK, "rejection sampl
 
 
 def three_denominators() -> Figure:
-    """Three panels, one for each denominator, with a bar for every token of a response of four tokens and of one of a
-    single token. Tokens: all five bars are 0.2. Responses: four bars of 0.125 and one of 0.5. A constant of 10: all
-    five are 0.05."""
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     figure, panels = canvas(2.5, 3, sharey=True)
     for axes, denominator in zip(panels, DENOMINATORS, strict=True):
@@ -40,7 +37,7 @@ def three_denominators() -> Figure:
     return figure
 
 
-def contest() -> tuple[Figure, str]:
+def contest() -> Figure:
     runs = recorded()["runs"]
     figure, panels = canvas(3.3, 2, sharey=True)
     titles = ("PPO, and groups without a critic", "DPO, rejection sampling, best of n")
@@ -54,12 +51,7 @@ def contest() -> tuple[Figure, str]:
         axes.set(xlim=(0, 10), ylim=(0, 2.1), xlabel="KL from the SFT model (nats)", title=title)
         axes.legend(fontsize=8, loc="lower left")
     panels[0].set_ylabel("gold reward")
-    alt = (
-        f"Gold reward against the KL from the SFT model, means over {len({run['seed'] for run in runs})} seeds, one "
-        "curve for each method over its coefficients. Left: RLOO, GRPO, Dr. GRPO and DAPO rise and fall with PPO, at "
-        "most a quarter below it up to 3 nats. Right: best of n lies highest, DPO and rejection sampling below PPO."
-    )
-    return figure, alt
+    return figure
 
 
 def _curve(runs: list[dict], name: str) -> tuple[list[float], list[float]]:
@@ -71,19 +63,14 @@ def _curve(runs: list[dict], name: str) -> tuple[list[float], list[float]]:
     return list(kl), list(gold)
 
 
-def entropy() -> tuple[Figure, str]:
+def entropy() -> Figure:
     run = json.loads(RECORDED.read_text("utf-8"))
     figure, (axes,) = canvas(2.4)
     for (name, label), color in zip(RUNS.items(), (BLUE, ORANGE), strict=True):
         axes.plot(range(1, len(run[name]["entropy"]) + 1), run[name]["entropy"], color=color, label=label)
     axes.set(xlabel="PPO update", ylabel="entropy (nats per token)", ylim=(0, 1.5))
     axes.legend(fontsize=9, loc="lower left")
-    start, (held, free) = run["ppo"]["entropy"][0], (run[name]["entropy"][-1] for name in RUNS)
-    alt = (
-        f"Entropy of the policy over the updates of lesson 12's two runs, from {start:.2f} nats per token on. With "
-        f"the KL penalty it falls to {held:.2f}; without it rises first, then falls, and ends at {free:.2f}."
-    )
-    return figure, alt
+    return figure
 
 
 FIGURES = (three_denominators, contest, entropy)

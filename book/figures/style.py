@@ -80,10 +80,10 @@ def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colo
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": color, "lw": 1.3, **options})
 
 
-def as_svg(figure: Figure, alt: str) -> str:
-    """The figure as SVG with the alternative text inside; the same figure gives the same text."""
+def as_svg(figure: Figure) -> str:
+    """The figure as SVG; the same figure gives the same text."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Title": alt})
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     pyplot.close(figure)
     return re.sub(r"(<svg\b[^>]*>)", lambda match: match[1] + _dark_mode(), buffer.getvalue(), count=1)
 
