@@ -3,14 +3,13 @@
     make gpu                              what `make` installs, and TRL beside it
     make gpu PYTHON=/opt/python WHEELS=w  the torch of that interpreter, and TRL from the wheels in a folder
 
-It ends by itself (MINUTES=9), writes runs/bench/gpu.json after every size, and goes on when it is called again. Never
-run by us: no machine with a GPU was at hand. The last size has the depth, width and vocabulary of Qwen2.5-0.5B. For a
-machine without a network: `pip download -d w --no-deps -r testcases/benchmarks/trl.lock` on one that has it.
+It writes runs/bench/gpu.json after every size, and goes on when it is called again, as after `timeout 540 make gpu`.
+Never run by us: no machine with a GPU was at hand. The last size has the depth, width and vocabulary of Qwen2.5-0.5B.
+For a machine without a network: `pip download -d w --no-deps -r testcases/benchmarks/trl.lock` on one that has it.
 """
 
 import argparse
 import json
-import signal
 import subprocess
 import sys
 import time
@@ -37,10 +36,6 @@ SIZES = {
 }
 FILE = OUT / "gpu.json"
 DEMO = ROOT / "runs" / "gpu-demo"
-
-
-class TimeIsUp(BaseException):
-    """MINUTES have passed: as with Ctrl-C, nothing on the way handles it."""
 
 
 def started() -> dict[str, Any]:
@@ -75,11 +70,7 @@ def measure(work: Workload, pairs: int, updates: int) -> dict[str, Any]:
 
 
 def demo() -> dict[str, Any]:
-    """SFT, reward model, PPO and PPO without the KL penalty at the shape of GPT-2 124M; an interrupted one goes on.
-
-    Raises:
-        TimeIsUp: it was ended before it was finished.
-    """
+    """SFT, reward model, PPO and PPO without the KL penalty at the shape of GPT-2 124M; an interrupted one goes on."""
     going_on = (DEMO / "checkpoints").is_dir()
     start = time.perf_counter()
     if code := capstone.main(["--preset", "gpt2", "--out", str(DEMO), *(["--resume"] if going_on else [])]):
@@ -110,7 +101,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m testcases.benchmarks.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=5, help="rounds of each size")
     parser.add_argument("--updates", type=int, default=2, help="updates of each trainer in one round")
-    parser.add_argument("--minutes", type=float, default=9.0, help="after which it ends by itself (MINUTES=)")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         print("There is no GPU here, so the demo and the comparison at real sizes were left out.")
@@ -119,27 +109,15 @@ def main(arguments: list[str] | None = None) -> int:
     if trl_python() is None:
         print("TRL isn't installed here, so this is ours alone; WHEELS=folder brings it along.")
     report = started()
-    signal.signal(signal.SIGALRM, _end)
-    signal.setitimer(signal.ITIMER_REAL, 60 * options.minutes)
-    try:
-        for name, work in SIZES.items():
-            if name not in report["sizes"]:
-                report["sizes"][name] = measure(work, options.pairs, options.updates)
-                write_json(FILE, report)
-        report["demo"] = report["demo"] or demo()
-        write_json(FILE, report)
-        said = f"the demo: {report['demo']['seconds']} s, {report['demo']['peak_gpu_mib']:,} MiB"
-    except TimeIsUp:
-        said = f"{options.minutes:g} minutes are over; the same command goes on from here"
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    for name, work in SIZES.items():
+        if name not in report["sizes"]:
+            report["sizes"][name] = measure(work, options.pairs, options.updates)
+            write_json(FILE, report)
     show(report)
-    print(f"\n{said}. All is in {FILE}.")
+    report["demo"] = report["demo"] or demo()
+    write_json(FILE, report)
+    print(f"\nthe demo: {report['demo']['seconds']} s, {report['demo']['peak_gpu_mib']:,} MiB. All is in {FILE}.")
     return 0
-
-
-def _end(*_: Any) -> None:
-    raise TimeIsUp
 
 
 if __name__ == "__main__":
