@@ -4,6 +4,7 @@ What is listed here is stable: a name or an argument goes only after a release t
 in their lessons: `from ppo_by_hand.lesson13_after_ppo import dpo_loss`. Modules may move.
 """
 
+import ast
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,25 +49,9 @@ if TYPE_CHECKING:
     from .lesson11_scaling import keep_reference_adapter as keep_reference_adapter
     from .lesson13_after_ppo import truncated_importance_weights as truncated_importance_weights
 
-_HOMES = {
-    "core.checkpoints": "CheckpointFolder",
-    "core.checks": "DivergedError",
-    "core.config": "PPOConfig",
-    "core.progress": "quiet",
-    "hub.models": "merged_weights",
-    "hub.rewards": "text_reward",
-    "lesson01_masked_sequences": "gather_log_probs response_mask",
-    "lesson02_reward_model": "RewardModel",
-    "lesson04_gae": "compute_gae compute_response_gae",
-    "lesson05_ppo_loss": "compute_ppo_loss compute_value_loss",
-    "lesson06_kl_rewards": "compute_rewards estimate_kl",
-    "lesson07_actor_critic": "PolicyAndValue SharedPolicyAndValue ValueModel critic_from_reward_model make_reference",
-    "lesson08_rollout": "Experience Generation generate",
-    "lesson09_ppo_trainer": "PPOTrainer",
-    "lesson11_scaling": "DistributedPPOTrainer Processes enable_gradient_checkpointing keep_reference_adapter",
-    "lesson13_after_ppo": "truncated_importance_weights",
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
+# Name -> module, as the lines above say it.
+_IMPORTS = [node for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+_HOME_OF = {alias.name: f".{node.module}" for node in _IMPORTS if node.level for alias in node.names}
 __all__ = ["CONFIGS", *_HOME_OF]
 
 if not TYPE_CHECKING:  # else a name that is not there would be Any to a type checker
@@ -74,5 +59,5 @@ if not TYPE_CHECKING:  # else a name that is not there would be Any to a type ch
     def __getattr__(name: str) -> Any:
         """A public name, loaded when it is asked for, so that what it needs, such as accelerate, comes only then."""
         if name in _HOME_OF:
-            return getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+            return getattr(import_module(_HOME_OF[name], __name__), name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
