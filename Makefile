@@ -167,6 +167,7 @@ bench: $(READY) $(BENCH_READY) ## Measure how fast the trainer is, beside TRL 1.
 # Of an interpreter that somebody names all packages are used as they are, its torch for the card first of all.
 GPU_VENV := .venv-gpu
 WHEELS ?=
+MINUTES ?= 9
 $(GPU_VENV)/.ready:
 	@$(CHECK_PYTHON); $(PYTHON) -m venv --clear $(GPU_VENV)
 	@$(PYTHON) -c 'import sys; print(*(path for path in sys.path if path.endswith("-packages")), sep="\n")' \
@@ -179,8 +180,8 @@ $(GPU_VENV)/.ready:
 
 GPU_NEEDS := $(if $(filter command,$(firstword $(origin PYTHON))),$(GPU_VENV)/.ready,$(READY) $(BENCH_READY))
 
-gpu: $(GPU_NEEDS) ## Measure TRL 1.12.0 and ours at real sizes on a GPU, then run the demo of preset gpt2; call it again to continue [PYTHON= WHEELS=]
-	@$(dir $(firstword $(GPU_NEEDS)))bin/python -m testcases.benchmarks.gpu
+gpu: $(GPU_NEEDS) ## Measure TRL 1.12.0 and ours at real sizes on a GPU, then run the demo of preset gpt2; call it again to continue [PYTHON= WHEELS= MINUTES=9]
+	@$(dir $(firstword $(GPU_NEEDS)))bin/python -m testcases.benchmarks.gpu --minutes '$(MINUTES)'
 
 lint: $(READY) ## Check style (ruff), spelling (codespell), imports (import-linter) and types (mypy)
 	@echo "make lint: ruff, codespell, import-linter, then mypy; half a minute the first time"

@@ -79,7 +79,7 @@ def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, cap
     def measured(work, pairs, updates):
         done.append(work.name)
         if len(done) == 2:
-            raise KeyboardInterrupt
+            raise gpu.TimeIsUp
         return {"ours": {"tokens_per_second": 1000.0, "memory_mib": {"gpu": 512.0}}}
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -89,10 +89,10 @@ def test_the_gpu_command_goes_on_where_it_was_stopped(tmp_path, monkeypatch, cap
     monkeypatch.setattr(gpu, "FILE", tmp_path / "gpu.json")
     monkeypatch.setattr(gpu, "measure", measured)
     monkeypatch.setattr(gpu, "demo", lambda: done.append("demo") or {"seconds": 9, "peak_gpu_mib": 1024})
-    with pytest.raises(KeyboardInterrupt):
-        gpu.main([])
+    assert gpu.main([]) == 0 and "9 minutes are over" in capsys.readouterr().out
     assert gpu.main([]) == 0
     assert done == ["12x768", "24x1280", "24x1280", "24x896", "demo"] and "1,024 MiB" in capsys.readouterr().out
+    assert (tmp_path / "gpu.png").is_file()
 
 
 def test_the_gpu_command_measures_our_trainer_and_says_what_does_not_fit(monkeypatch):

@@ -3,13 +3,14 @@
     make gpu                              what `make` installs, and TRL beside it
     make gpu PYTHON=/opt/python WHEELS=w  the torch of that interpreter, and TRL from the wheels in a folder
 
-It writes runs/bench/gpu.json after every size, and goes on when it is called again, as after `timeout 540 make gpu`.
-Never run by us: no machine with a GPU was at hand. The last size has the depth, width and vocabulary of Qwen2.5-0.5B.
-For a machine without a network: `pip download -d w --no-deps -r testcases/benchmarks/trl.lock` on one that has it.
+It ends by itself (MINUTES=9), writes runs/bench/gpu.json after every size, and goes on when it is called again. Never
+run by us: no machine with a GPU was at hand. The last size has the depth, width and vocabulary of Qwen2.5-0.5B. For a
+machine without a network: `pip download -d w --no-deps -r testcases/benchmarks/trl.lock` on one that has it.
 """
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -36,6 +37,10 @@ SIZES = {
 }
 FILE = OUT / "gpu.json"
 DEMO = ROOT / "runs" / "gpu-demo"
+
+
+class TimeIsUp(BaseException):
+    """MINUTES have passed: as with Ctrl-C, nothing on the way handles it."""
 
 
 def started() -> dict[str, Any]:
@@ -70,7 +75,11 @@ def measure(work: Workload, pairs: int, updates: int) -> dict[str, Any]:
 
 
 def demo() -> dict[str, Any]:
-    """SFT, reward model, PPO and PPO without the KL penalty at the shape of GPT-2 124M; an interrupted one goes on."""
+    """SFT, reward model, PPO and PPO without the KL penalty at the shape of GPT-2 124M; an interrupted one goes on.
+
+    Raises:
+        TimeIsUp: it was ended before it was finished.
+    """
     going_on = (DEMO / "checkpoints").is_dir()
     start = time.perf_counter()
     if code := capstone.main(["--preset", "gpt2", "--out", str(DEMO), *(["--resume"] if going_on else [])]):
@@ -96,11 +105,37 @@ def show(report: dict[str, Any]) -> None:
             print(f"| {size} | {result['failed']} | - | - |")
 
 
+def draw(report: dict[str, Any], file: Path) -> None:
+    """Tokens per second by size, and the demo's reward and KL over its updates."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (speed, course) = pyplot.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    labels = [label for label in LABELS.values() if any(label in result for result in report["sizes"].values())]
+    for shift, label in enumerate(labels):
+        bars = [result.get(label, {}).get("tokens_per_second", 0.0) for result in report["sizes"].values()]
+        speed.bar([place + 0.4 * shift for place in range(len(bars))], bars, width=0.4, label=label)
+    speed.set_xticks([place + 0.2 * (len(labels) - 1) for place in range(len(report["sizes"]))], list(report["sizes"]))
+    speed.set(title=report["device"], ylabel="response tokens per second")
+    speed.legend()
+    logs = sorted(DEMO.rglob("metrics.jsonl"))
+    rows = [json.loads(line) for line in logs[0].read_text().splitlines()] if logs else []
+    for name, label in {"score": "proxy reward", "kl": "KL (nats)"}.items():
+        course.plot([row[name] for row in rows], label=label)
+    course.set(title="PPO on the shape of GPT-2 124M", xlabel="update")
+    course.legend()
+    figure.savefig(file, dpi=110)
+    pyplot.close(figure)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Compare, print, write; returns the exit status, 0 as well where there is no GPU."""
     parser = argparse.ArgumentParser(prog="python -m testcases.benchmarks.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=5, help="rounds of each size")
     parser.add_argument("--updates", type=int, default=2, help="updates of each trainer in one round")
+    parser.add_argument("--minutes", type=float, default=9.0, help="after which it ends by itself (MINUTES=)")
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         print("There is no GPU here, so the demo and the comparison at real sizes were left out.")
@@ -109,15 +144,28 @@ def main(arguments: list[str] | None = None) -> int:
     if trl_python() is None:
         print("TRL isn't installed here, so this is ours alone; WHEELS=folder brings it along.")
     report = started()
-    for name, work in SIZES.items():
-        if name not in report["sizes"]:
-            report["sizes"][name] = measure(work, options.pairs, options.updates)
-            write_json(FILE, report)
+    signal.signal(signal.SIGALRM, _end)
+    signal.setitimer(signal.ITIMER_REAL, 60 * options.minutes)
+    try:
+        for name, work in SIZES.items():
+            if name not in report["sizes"]:
+                report["sizes"][name] = measure(work, options.pairs, options.updates)
+                write_json(FILE, report)
+        report["demo"] = report["demo"] or demo()
+        write_json(FILE, report)
+        said = f"the demo: {report['demo']['seconds']} s, {report['demo']['peak_gpu_mib']:,} MiB"
+    except TimeIsUp:
+        said = f"{options.minutes:g} minutes are over; the same command goes on from here"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
     show(report)
-    report["demo"] = report["demo"] or demo()
-    write_json(FILE, report)
-    print(f"\nthe demo: {report['demo']['seconds']} s, {report['demo']['peak_gpu_mib']:,} MiB. All is in {FILE}.")
+    draw(report, FILE.with_suffix(".png"))
+    print(f"\n{said}. All is in {FILE}, with a picture beside it.")
     return 0
+
+
+def _end(*_: Any) -> None:
+    raise TimeIsUp
 
 
 if __name__ == "__main__":
