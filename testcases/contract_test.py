@@ -121,7 +121,7 @@ def _hides_no_nan(direct: Sequence[Call]) -> None:
             if right.error or answer.outcome.error:
                 continue
             pairs = zip(leaves(right.value), leaves(answer.outcome.value), strict=False)
-            if any(_is_hidden(wanted, got) for (_, wanted), (_, got) in pairs):
+            if any(_is_hidden(wanted, got) for wanted, got in pairs):
                 said = f"`{name}` has a NaN at a real token, and it has to show in the answer"
                 answer.fail("hides a NaN", [f"got      {show(answer.outcome.value)}", said])
 

@@ -65,7 +65,7 @@ def _says_something(right: Tensor, got: Tensor) -> bool:
 
 def is_fraction(value: Any) -> bool:
     return any(one.is_floating_point() for one in tensors_in(value)) or any(
-        isinstance(one, float) for _, one in leaves(value)
+        isinstance(one, float) for one in leaves(value)
     )
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 10
 """What waits for a core, because of a neighbor or of its own processes, is ended after so many times its seconds."""
-MAX_INTERRUPTS = 10
+MAX_INTERRUPTS = 5
 
 
 @dataclass(frozen=True)

@@ -214,24 +214,20 @@ def fields_of(value: Any) -> tuple[Any, tuple[str, ...]]:
     return value, ()
 
 
-def leaves(value: Any, path: str = "", most: float = math.inf) -> Iterator[tuple[str, Any]]:
-    """Each part of a tree of lists, tuples, records and dicts that has no parts, with its path, such as "returns.0".
-
-    One that is empty is a part itself, and so is one of more than `most`.
-    """
-    value, names = fields_of(value)
-    if isinstance(value, dict):
-        names, value = tuple(value), tuple(value.values())
-    if isinstance(value, (list, tuple)) and 0 < len(value) <= most:
-        for name, part in zip(names or range(len(value)), value, strict=True):
-            yield from leaves(part, _join(path, str(name)), most)
+def leaves(value: Any) -> Iterator[Any]:
+    """Each part of a tree of lists, tuples, records and dicts that has no parts; an empty one is a part itself."""
+    value, _ = fields_of(value)
+    parts = [*value.values()] if isinstance(value, dict) else value
+    if isinstance(parts, (list, tuple)) and parts:
+        for part in parts:
+            yield from leaves(part)
     else:
-        yield path, value
+        yield value
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """The tensors of a tree."""
-    return (leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor))
+    return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
 
 
 def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:

@@ -138,7 +138,7 @@ def unpack_outcome(node: Any, body: bytearray, call: Call) -> Outcome:
         BadFrame: it is not one.
     """
     found = unpack(node, body)
-    if type(found) is not Outcome or any(isinstance(leaf, MESSAGES) for _, leaf in leaves(found.value)):
+    if type(found) is not Outcome or any(isinstance(leaf, MESSAGES) for leaf in leaves(found.value)):
         raise BadFrame("not an outcome")
     if found.error and found.error.kind not in ERROR_KINDS:
         raise BadFrame("no such kind of error")
