@@ -2,6 +2,7 @@
 is."""
 
 import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -153,21 +154,16 @@ def _place(report: Any) -> tuple[Any, ...]:
 
 def _first_of_each(failed: list[Any]) -> tuple[list[Any], dict[str, int]]:
     """The failures to show, and how many of each exercise are left out."""
-    shown: list[Any] = []
-    kinds: dict[str, set[tuple[str, str]]] = {}
-    hidden: dict[str, int] = {}
+    shown, seen, hidden = list[Any](), defaultdict[str, set[Any]](set), Counter[str]()
     for report in failed:
         entry, said = entry_of(report.nodeid), told(report)
-        if entry is None or not said:
-            shown.append(report)
-            continue
-        name, kind = f"{entry.lesson} {entry.exercise}", (said["kind"], said["cause"])
-        seen = kinds.setdefault(name, set())
-        if kind in seen or len(seen) >= SHOWN_PER_EXERCISE:
-            hidden[name] = hidden.get(name, 0) + 1
-        else:
-            seen.add(kind)
-            shown.append(report)
+        if entry and said:
+            name, kind = f"{entry.lesson} {entry.exercise}", (said["kind"], said["cause"])
+            if kind in seen[name] or len(seen[name]) >= SHOWN_PER_EXERCISE:
+                hidden[name] += 1
+                continue
+            seen[name].add(kind)
+        shown.append(report)
     return shown, hidden
 
 

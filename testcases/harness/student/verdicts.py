@@ -70,7 +70,7 @@ class Verdicts:
             return "" if first == item else f"{entry.lesson}: {entry.exercise} is waiting for {entry.file} to load"
         if found and found.kind == "timeout":
             first = self._said_by.setdefault((entry.lesson, entry.exercise), item)
-            said = f"{entry.lesson}: {entry.exercise} is not called again, since two calls did not end"
+            said = f"{entry.lesson}: {entry.exercise} is not called again, since its calls did not end"
             return "" if first == item else said
         return ""
 
