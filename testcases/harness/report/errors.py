@@ -1,10 +1,11 @@
-"""What a student reads where a call ended otherwise than by an answer."""
+"""What a student reads where a call ended otherwise than by an answer, and what a test meets there."""
 
+import builtins
 import inspect
 from collections.abc import Mapping
 
 from ..catalog import read_lesson
-from ..execution.messages import Call, StudentError
+from ..execution.messages import Call, Outcome, StudentError
 
 
 def title_of(error: StudentError, asked: Call) -> str:
@@ -51,3 +52,19 @@ def _raised(error: StudentError) -> list[str]:
 def _shortened(text: str) -> str:
     """Beginning and end of a long line: which of many sizes is wrong often stands last."""
     return text if len(text) <= 400 else f"{text[:240]} ... {text[-150:]}"
+
+
+def exception_of(outcome: Outcome) -> Exception | None:
+    """What the code under test raised, for `pytest.raises`; None where it is not to pass through a test, as an exit."""
+    error, raised = outcome.error, outcome.exception
+    assert error is not None
+    if raised and type(raised).__module__.partition(".")[0] != "_pytest":
+        return raised if isinstance(raised, Exception) else None
+    kind = getattr(builtins, error.type_name, None)
+    if not isinstance(kind, type):
+        kind = type(error.type_name, (Exception,), {})
+    if not issubclass(kind, Exception):
+        return None
+    made = kind.__new__(kind)
+    made.args = (error.message,)
+    return made

@@ -66,38 +66,6 @@ class CheckFailed(AssertionError):
         return str(self.report)
 
 
-@dataclass(eq=False)
-class Open(Exception):
-    """A test has neither passed nor failed."""
-
-    lesson: str
-    exercise: str
-    why: str = "is not started"
-    waits_for: str = ""
-    """The stub whose solution would make it pass, or that it cannot do without."""
-
-    def __str__(self) -> str:
-        return f"{self.lesson}: {self.exercise} {self.why}"
-
-
-class NotStarted(Open):
-    """The exercise is still a stub."""
-
-    status = "not started"
-
-
-class Waiting(Open):
-    """The test counts once another exercise is written."""
-
-    status = "waiting"
-
-
-class Kept(Open):
-    """The exercise is right with the solution's version of others of its lesson, so the mistake is paid there."""
-
-    status = "kept"
-
-
 def report(title: str, body: list[str], tail: list[str], called: list[str]) -> Report:
     """The title, what was expected and got, the whole tail (the cause, where to read), and as much of the call as fits
     into MAX_LINES."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ..catalog import Entry
-from ..report.failures import CheckFailed, Open
+from ..report.failures import CheckFailed
+from ..report.open import Open
 from ..suite.questions import if_right
 
 TOLD = "ppo-by-hand"

@@ -10,7 +10,6 @@ is about `returns`. If none stands behind it, it compares plainly, and no cause 
 
 from __future__ import annotations
 
-import builtins
 import collections
 import functools
 import inspect
@@ -25,12 +24,12 @@ import torch
 from torch import Tensor
 
 from ..catalog import TUTORIAL, lesson_names, read_lesson
-from ..diagnosis.values import Kind, Part
-from ..execution.messages import Call, Outcome, fields_of
-from ..report.compare import Rules, first_difference
-from ..report.failures import CheckFailed, Kept, Open
+from ..execution.messages import Call, fields_of
+from ..report.errors import exception_of
+from ..report.failures import CheckFailed
+from ..report.open import Kept, Open
 from .asked import Asked, as_tensor, put
-from .plain_asserts import told_by_pytest
+from .plain_asserts import compare_plainly, told_by_pytest
 from .session import current
 
 SECONDS = 5.0
@@ -221,7 +220,7 @@ def _answered(question: Call) -> Asked:
     """Put a question for a test, which gets the answer, or what was raised."""
     asked = put(question)
     current().calls.append(asked)
-    if asked.outcome.error and asked.outcome.error.kind == "raised" and (error := _exception(asked.outcome)):
+    if asked.outcome.error and asked.outcome.error.kind == "raised" and (error := exception_of(asked.outcome)):
         asked.error = error
         raise error
     asked.is_sound()
@@ -231,22 +230,6 @@ def _answered(question: Call) -> Asked:
         for name, slope in asked.outcome.gradients.items()
     }
     return asked
-
-
-def _exception(outcome: Outcome) -> Exception | None:
-    """What the code under test raised, for `pytest.raises`; None where it is not to pass through a test, as an exit."""
-    error, raised = outcome.error, outcome.exception
-    assert error is not None
-    if raised and type(raised).__module__.partition(".")[0] != "_pytest":
-        return raised if isinstance(raised, Exception) else None
-    kind = getattr(builtins, error.type_name, None)
-    if not isinstance(kind, type):
-        kind = type(error.type_name, (Exception,), {})
-    if not issubclass(kind, Exception):
-        return None
-    made = kind.__new__(kind)
-    made.args = (error.message,)
-    return made
 
 
 def _named(asked: Asked) -> Any:
@@ -283,7 +266,7 @@ def assert_equal(got: Any, expected: Any = ..., /, **options: Any) -> None:
     }
     asked, part, slope = _find(got)
     if asked is None:
-        _assert_plainly(got, expected if expected is not ... else options, rules)
+        compare_plainly(got, expected if expected is not ... else options, rules, current())
     elif slope is not None:
         wanted = {slope: expected} if slope else {**(expected if isinstance(expected, dict) else {}), **options}
         for name, value in wanted.items():
@@ -336,15 +319,6 @@ def _find(got: Any) -> tuple[Asked | None, str, str | None]:
         if len(names) == 1 or names and type(got) not in PLAIN:
             return asked, names[0], None
     return None, "", None
-
-
-def _assert_plainly(got: Any, expected: Any, rules: dict[str, Any]) -> None:
-    dtype = rules.pop("dtype", None)
-    wanted = as_tensor(expected, dtype) if isinstance(got, Tensor) and not isinstance(expected, dict) else expected
-    if difference := first_difference(wanted, got, Rules(**rules, single=current().of_the_formula)):
-        if calls := current().calls:  # Something that the test has made of answers: the last one is reported.
-            calls[-1].fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
-        raise AssertionError("\n".join(difference.lines))
 
 
 Verdict = AssertionError | Open

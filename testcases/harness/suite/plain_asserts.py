@@ -1,12 +1,16 @@
 """What `assert`, `pytest.raises` and a test's own arithmetic say of the answers of a test, as a report of a call."""
 
 import re
+from typing import Any
 
 import pytest
+from torch import Tensor
 
 from ..diagnosis.values import Kind, Part
+from ..report.compare import Rules, first_difference
 from ..report.failures import show
-from .asked import Asked
+from .asked import Asked, as_tensor
+from .session import Engine
 
 DID_NOT_RAISE = re.compile(r"DID NOT RAISE (?:<class ')?(?:\w+\.)*(\w+)")
 REGEX = re.compile(r"Expected regex: (.+)")
@@ -36,3 +40,13 @@ def told_by_pytest(error: BaseException, calls: list[Asked]) -> None:
         last.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
     if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
         last.matches_reference()  # of another structure than the test expects
+
+
+def compare_plainly(got: Any, expected: Any, rules: dict[str, Any], engine: Engine) -> None:
+    """Something that a test has made of answers, or none of them, is as expected."""
+    dtype = rules.pop("dtype", None)
+    wanted = as_tensor(expected, dtype) if isinstance(got, Tensor) and not isinstance(expected, dict) else expected
+    if difference := first_difference(wanted, got, Rules(**rules, single=engine.of_the_formula)):
+        if calls := engine.calls:  # Something that the test has made of answers: the last one is reported.
+            calls[-1].fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
+        raise AssertionError("\n".join(difference.lines))
