@@ -113,7 +113,7 @@ SAID = {
         "{advantages, lam = 1[the]:.2f} better than expected.",
         'finds a surprise of +{TD error[superb]:.2f} at "superb" and one of {TD error[weak]:.2f} at "weak"',
         "{rewards[superb]:.2f} + {values[but]:.2f} - {values[superb]:.2f} = {TD error[superb]:.2f}",
-        '"but". The critic saw nothing wrong with it ({TD error[but]:.2f})',
+        'Our critic saw nothing wrong with "but" ({TD error[but]:.2f})',
         '"but" becomes {advantages[but]:.2f}',
     ),
     "tutorial/lesson07_actor_critic/README.md": (
