@@ -13,7 +13,7 @@ import matplotlib
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch
 
 from . import BLUE, INK, PALETTE, RULE, SKY
 
@@ -137,21 +137,10 @@ def diagram(boxes: Mapping[str, Box], arrows: Sequence[Arrow], size: tuple[float
             axes.text(box.x, box.y - 0.27 * box.height, box.note, **CENTER, color=RULE, fontsize=8)
     for one in arrows:
         start, end = boxes[one.start], boxes[one.end]
-        axes.add_patch(
-            FancyArrowPatch(
-                (start.x, start.y),
-                (end.x, end.y),
-                patchA=patches[one.start],
-                patchB=patches[one.end],
-                connectionstyle=f"arc3,rad={one.bend}",
-                arrowstyle="-|>",
-                mutation_scale=11,
-                shrinkA=2,
-                shrinkB=2,
-                linestyle="--" if one.dashed else "-",
-                color=RULE,
-                lw=1.3,
-            )
+        ends = {"patchA": patches[one.start], "patchB": patches[one.end], "shrinkA": 2, "shrinkB": 2}
+        bend, style = f"arc3,rad={one.bend}", "--" if one.dashed else "-"
+        arrow(
+            axes, (start.x, start.y), (end.x, end.y), **ends, connectionstyle=bend, linestyle=style, mutation_scale=11
         )
         if one.text:
             x, y = (start.x + end.x) / 2 + one.shift[0], (start.y + end.y) / 2 + one.shift[1]
