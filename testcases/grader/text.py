@@ -3,7 +3,6 @@
 HTML is escaped by the templates, which get text that went through `clean` first.
 """
 
-import hashlib
 import re
 import unicodedata
 
@@ -66,13 +65,6 @@ def _is_formula(text: str) -> bool:
     # A spreadsheet skips what it does not show: spaces, and characters that `clean` has replaced.
     start = next((letter for letter in text if not letter.isspace() and _visible(letter) == letter), "")
     return bool(start and start in FORMULA) or text.startswith(("\t", "\r", "\n"))
-
-
-def slug(text: str, key: str) -> str:
-    """A file name without suffix: the letters of `text` that are safe everywhere, and eight digits of `key`'s hash."""
-    letters = re.sub(r"[^a-z0-9]+", "-", unicodedata.normalize("NFKD", text).lower()).strip("-")[:40].strip("-")
-    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{letters or 'student'}-{digest}"
 
 
 def _visible(letter: str) -> str:

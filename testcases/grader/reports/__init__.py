@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,8 +47,9 @@ def write_reports(
     given, before = table.read(out), table.seen(out)
     marks = table.decide(found, known, given, before)
     title, problems = assignment.title, list[str]()
-    for folder in ("report/students", "code"):
-        _remove_old(out / folder, {sheet.page for sheet in found})
+    for old in (out / "results").glob("*.json"):  # Of an earlier batch, perhaps. What is not ours is left alone.
+        (out / "report" / "students" / f"{old.stem}.html").unlink(missing_ok=True)
+        shutil.rmtree(out / "code" / old.stem, ignore_errors=True)
     for mark in marks:
         try:
             if mark.sheet:
@@ -66,12 +66,3 @@ def write_reports(
     pages.write_class(out / "report" / "index.html", marks, assignment)
     table.write(out, marks, given.added, before, regraded or {})
     return marks, problems
-
-
-def _remove_old(folder: Path, pages: set[str]) -> None:
-    """Pages and code of an earlier batch must not be taken for this one's. Nothing else is touched."""
-    for path in folder.glob("*"):
-        if path.is_dir() and re.search(r"-[0-9a-f]{8}$", path.name):
-            shutil.rmtree(path)
-        elif path.stem not in pages and re.search(r"-[0-9a-f]{8}\.html$", path.name):
-            path.unlink()

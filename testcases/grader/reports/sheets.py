@@ -15,7 +15,7 @@ from typing import Any
 from ..intake.submissions import Doubt
 from ..marking.assignment import Assignment
 from ..status import GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAMPER, UNSAFE
-from ..text import clean, clean_lines, slug
+from ..text import clean, clean_lines
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Sheet:
     folder: str
     """The name as it was found: it is what identifies a submission."""
     page: str
-    """A file name, without suffix, that is unique in the batch."""
+    """The name of its results file, without suffix: safe everywhere, and unique in the batch."""
     status: str = GRADER
     """graded, empty, unreadable or grader-error."""
     system: str = ""
@@ -157,7 +157,7 @@ def read(path: Path, student: str, assignment: Assignment) -> Sheet:
         # Without the path: the same batch gives the same reports in any folder.
         reason = clean(f"{type(error).__name__}: {error.strerror if isinstance(error, OSError) else error}")
         note = f"the results file cannot be read ({reason}): grade again"
-        return Sheet(student, slug(student, path.stem), notes=(note,))
+        return Sheet(student, path.stem, notes=(note,))
 
 
 def only(out: Path, assignment: Assignment) -> Sheet:
@@ -176,10 +176,9 @@ def sheet_of(data: Mapping[str, Any], file_name: str, assignment: Assignment) ->
     factors = assignment.factors({key: sum(test["max_score"] for test in one["tests"]) for key, one in found.items()})
     exercises = [_exercise(lesson, name, one, factors[lesson, name]) for (lesson, name), one in found.items()]
     lessons = sorted({clean(lesson) for lesson in data["lessons"]})
-    student = str(data["student"]) or "(no name)"
     return Sheet(
-        folder=student,
-        page=slug(student, file_name),
+        folder=str(data["student"]) or "(no name)",
+        page=file_name,
         status=GRADER if any(one.status == GRADER for one in exercises) else clean(data["status"]),
         system=clean(data["system"]),
         name=clean(data["name"]),

@@ -54,12 +54,6 @@ def _main(said: Path, arguments: Sequence[str], environment: Mapping[str, str]) 
     __main__.main()
 
 
-def from_the_start(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """As an instructor starts it: what is in the environment can be read in /proc."""
-    command, told = [sys.executable, "-m", module, *arguments], {**os.environ, **environment}
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LONGEST, env=told, check=False)
-
-
 LESSON = "--lessons", "4"
 
 

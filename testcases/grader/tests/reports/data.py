@@ -129,7 +129,7 @@ def check_page(path: Path) -> str:
     for tag, attributes in tags:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], tag
         for link in filter(None, (attributes.get("href"), attributes.get("src"))):
-            assert re.fullmatch(r"students/[a-z0-9-]+\.html", link), link
+            assert re.fullmatch(r"students/[A-Za-z0-9._~-]+\.html", link), link
     (policy,) = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
     assert policy and "default-src 'none'" in policy and "unsafe" not in policy and "script-src" not in policy
     return " ".join(html.unescape(re.sub(r"<[^>]*>", "", text)).split())

@@ -1,7 +1,6 @@
-"""Runs a command as in a container of Docker's: few capabilities; with "seccomp" without namespaces, with "masked"
-without the whole of /proc.
+"""Runs a command as in a container of Docker's: few capabilities; with "seccomp" without namespaces.
 
-python docker_like.py root|user [seccomp|masked] COMMAND...       "user" is 1000:1000, as in the Containerfile
+python docker_like.py root|user [seccomp] COMMAND...       "user" is 1000:1000, as in the Containerfile
 
 Every user can reach the Python that runs this, as in a container; nothing else below /root is there.
 """
@@ -60,11 +59,8 @@ def open_python() -> None:
 if __name__ == "__main__":
     who, *command = sys.argv[1:]
     open_python()
-    if command[0] == "masked":
-        subprocess.run(["mount", "--bind", "/dev/null", "/proc/meminfo"], check=True)
     if command[0] == "seccomp":
         no_namespaces()
-    if command[0] in ("seccomp", "masked"):
         del command[0]
     bounding = ",".join(["-all", *(f"+{name}" for name in KEPT.split())])
     user = ["--reuid=1000", "--regid=1000", "--clear-groups"] if who == "user" else []

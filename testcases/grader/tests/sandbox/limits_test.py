@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,21 @@ from testcases.grader.marking.assignment import course_points
 from testcases.grader.marking.grade import Grader, Secret
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import _Worker
-from testcases.grader.tests.running import LONGEST, TARGET, check, results, solved, start
+from testcases.grader.tests.running import LONGEST, check, results, solved, start
 from testcases.harness.catalog import SOLUTIONS
 
 pytestmark = pytest.mark.slow
-LESSONS = "--lessons", "4 5"
-QUICK = "call_seconds=0.5,grace_seconds=0.3,import_seconds=0.3"
-SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
+LESSONS = "lesson04_gae", "lesson05_ppo_loss"
 LOOP = """
+import time
 
 def {name}(rewards, values, dones, *rest, **options):
     while {when}:
-        pass
+        time.sleep(1)
     return rewards * 0 + 7
 """
 SLOW = """
+import time
 
 def slowly(function, seconds=[0.3, 0.3]):
     def called(*given, **named):
@@ -38,25 +39,31 @@ def slowly(function, seconds=[0.3, 0.3]):
     return called
 
 
-import time
-compute_gae = slowly(compute_gae)
+compute_gae = slowly(globals().get("compute_gae"))
 """
 """The first two calls in each worker take more than half of their time."""
 
 
-def graded(folder: Path, limits: str, **loops: str) -> dict[str, dict[str, Any]]:
-    """Exercise -> marks, of which one loops, and one is slow but right."""
-    ((name, when),) = loops.items()
-    solved(folder / "in" / "ann", "lesson04_gae", "lesson05_ppo_loss")
-    (folder / "in" / "ann" / TARGET).write_text(SOURCE + SLOW + LOOP.format(name=name, when=when), "utf-8")
-    done = check(str(folder / "in"), "--out", str(folder / "out"), "--jobs", "1", *LESSONS, "--limits", limits)
-    assert done.returncode == 0, done.stdout + done.stderr
-    lessons = results(folder / "out")["ann"]["lessons"].values()
+@pytest.fixture(scope="module")
+def sandbox(bubblewrap: None) -> Iterator[Sandbox]:
+    with Sandbox("bwrap", Limits()) as box:
+        yield box
+
+
+def graded(sandbox: Sandbox, after: str, limits: Limits) -> dict[str, dict[str, Any]]:
+    """Exercise -> marks, where this stands below the solutions of each file."""
+    sandbox.limits, sandbox.spent = limits, 0.0
+    paths = [path for lesson in LESSONS for path in (SOLUTIONS / lesson).glob("[a-z]*.py")]
+    files = {path.relative_to(SOLUTIONS).as_posix(): path.read_bytes() + after.encode() for path in paths}
+    exercises = tuple(one for one in course_points() if one[0] in LESSONS)
+    lessons = Grader(sandbox, Secret(), exercises).grade(Submission("ann", files=files))["lessons"].values()
     return {name: marks for lesson in lessons for name, marks in lesson["exercises"].items()}
 
 
-def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_on(bubblewrap: None, tmp_path: Path):
-    found = graded(tmp_path, QUICK, n_step_advantages="rewards.dim() == 1")
+def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_on(sandbox: Sandbox):
+    limits = Limits(call_seconds=0.5, grace_seconds=0.3, import_seconds=0.3)
+    loop = LOOP.format(name="n_step_advantages", when="rewards.dim() == 1")
+    found = graded(sandbox, SLOW + loop, limits)
     slow = [test["status"] for test in found["n_step_advantages"]["tests"]]
     assert slow.count("timeout") > 2 and found["n_step_advantages"]["status"] == "timeout"
     assert {marks["status"] for name, marks in found.items() if name != "n_step_advantages"} == {"passed"}
@@ -66,30 +73,23 @@ def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_
     "top, tries", [("while True:\n    pass", 1), ("import os\nos._exit(0)", 2)], ids=["loops", "exits"]
 )
 def test_a_file_that_does_not_load_is_not_asked_again(
-    bubblewrap: None, monkeypatch: pytest.MonkeyPatch, top: str, tries: int
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, top: str, tries: int
 ):
     """Whichever exercise asks, and whatever a search for causes puts into its text."""
     asked, load = [], _Worker.load
     monkeypatch.setattr(_Worker, "load", lambda one, *of: (asked.append(one.serves[0]), load(one, *of)))
-    lessons = "lesson04_gae", "lesson05_ppo_loss"
-    files = {f"{one}/{path.name}": path.read_bytes() for one in lessons for path in (SOLUTIONS / one).glob("[a-z]*.py")}
-    changed = {path: data + f"\n\n{top}\n".encode() for path, data in files.items()}
-    limits = Limits(call_seconds=0.5, grace_seconds=0.3, import_seconds=2.5)
-    with Sandbox("bwrap", limits) as sandbox:
-        exercises = tuple(one for one in course_points() if one[0] in lessons)
-        result = Grader(sandbox, Secret(), exercises).grade(Submission("ann", files=changed))
-    assert Counter(asked) == dict.fromkeys(lessons, tries)
-    for lesson in result["lessons"].values():
-        assert {one["status"] for one in lesson["exercises"].values()} <= {"timeout", "crash"}
-        assert all(one["unloaded"] for one in lesson["exercises"].values())
-        if top.startswith("while"):
-            assert all("its file was not loaded after" in one["told"] for one in lesson["exercises"].values())
+    found = graded(sandbox, f"\n\n{top}\n", Limits(call_seconds=0.5, grace_seconds=0.3, import_seconds=1.5))
+    assert Counter(asked) == dict.fromkeys(LESSONS, tries)
+    assert {one["status"] for one in found.values()} <= {"timeout", "crash"}
+    assert all(one["unloaded"] for one in found.values())
+    assert tries > 1 or all("its file was not loaded after" in one["told"] for one in found.values())
 
 
-def test_a_lesson_has_a_limit_of_its_own_and_what_it_did_not_ask_is_listed(bubblewrap: None, tmp_path: Path):
-    found = graded(tmp_path, "call_seconds=9,lesson_seconds=8", td_errors="True")
+def test_a_lesson_has_a_limit_of_its_own_and_what_it_did_not_ask_is_listed(sandbox: Sandbox):
+    loop = LOOP.format(name="td_errors", when="True")
+    found = graded(sandbox, loop, Limits(call_seconds=4, lesson_seconds=7))
     assert found["td_errors"]["status"] == "timeout" and found["compute_gae"]["status"] == "not-asked"
-    assert "the calls of this lesson together took more than 8 seconds" in found["compute_gae"]["told"]
+    assert "the calls of this lesson together took more than 7 seconds" in found["compute_gae"]["told"]
     assert found["update_beta"]["status"] == "passed"
 
 
