@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.reports import people
+from testcases.grader.reports.imports import canvas_doubts
 from testcases.grader.reports.people import ANOTHER, NOBODY
 from testcases.grader.reports.sheets import Sheet
 from testcases.grader.tests.reports.data import grid, kept, report, result
@@ -89,19 +90,21 @@ def test_lists_as_other_programs_write_them(tmp_path: Path, comma: str, encoding
         "another-list": ("Student,ID,Group", "20", "HW", ""),
     },
 )
-def test_what_an_import_into_canvas_would_do_is_told_before_it(
-    tmp_path: Path, head: str, possible: str, title: str, wanted: str
-):
-    put(
-        tmp_path,
-        {"in/leeann_11_91_gae_final.py": "x = 1\n", "in/leeann_11_91_mine.py": "", "in/leeann_11_91_masked.py": ""},
-    )
+def test_what_an_import_into_canvas_would_do(tmp_path: Path, head: str, possible: str, title: str, wanted: str):
     put(tmp_path, {"class.csv": f'{head}\n    Points Possible,,{possible}\n"Lee, Ann",11,\n'})
-    put(tmp_path, {"hw.toml": f'title = "{title}"\nlessons = [1, 4, 5]\npoints = 20\n'})
+    told = canvas_doubts(people.read(tmp_path / "class.csv"), title, 20, ["Canvas"])
+    assert [wanted in one for one in told] == [True] * bool(wanted), told
+
+
+def test_a_dry_run_tells_what_would_be_graded_and_imported(tmp_path: Path):
+    for name in ("gae_final", "mine", "masked"):
+        put(tmp_path, {f"in/leeann_11_91_{name}.py": ""})
+    put(tmp_path, {"class.csv": 'Student,ID,HW (77)\n    Points Possible,,100\n"Lee, Ann",11,\n'})
+    put(tmp_path, {"hw.toml": 'title = "HW"\nlessons = [1, 4, 5]\npoints = 20\n'})
     given = "--roster", str(tmp_path / "class.csv"), "--assignment", str(tmp_path / "hw.toml"), "--dry", "1"
-    done = check(str(tmp_path / "in"), *given)
-    *_, told, _ = done.stdout.splitlines()
-    assert wanted in told if wanted else "on the list have handed in" in told, done.stdout
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("leeann")]
+    lines = check(str(tmp_path / "in"), *given).stdout.splitlines()
     near = "no lesson04_gae/gae.py; there is gae_final.py: was it renamed?"
-    assert f"1 files in ., no lesson05_ppo_loss/ppo_loss.py, {near}" in line, line
+    assert any(f"1 files in ., no lesson05_ppo_loss/ppo_loss.py, {near}" in one for one in lines), lines
+    assert lines[-3] == "1 of the 1 people on the list have handed in" and lines[-2].startswith(
+        "points: HW (77) has 100"
+    )
