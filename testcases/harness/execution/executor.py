@@ -118,8 +118,8 @@ class InProcess:
         self.put(lesson, exercise, lent)
 
     def with_texts(self, texts: Mapping[str, str]) -> InProcess:
-        folder, own, _ = self._given
-        return InProcess(folder, own, texts, self._terms)
+        folder, own, before = self._given
+        return InProcess(folder, own, {**(before or {}), **texts}, self._terms)
 
     def afresh(self) -> InProcess:
         """The same files, loaded again."""
@@ -276,9 +276,7 @@ class ModuleSet:
         head, _, method = dotted.partition(".")
         original = self.public_name(lesson, head)
         if method:
-            kind = vars(original).get(method)
-            wrap = type(kind) if isinstance(kind, (staticmethod, classmethod, property)) else lambda function: function
-            setattr(original, method, wrap(function))
+            setattr(original, method, function)
             return
         for name, module in self.modules.items():
             if name.startswith(f"{TOP}.{lesson}.") and vars(module).get(head) is original:
