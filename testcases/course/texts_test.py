@@ -43,7 +43,7 @@ def test_lesson_2_four_times_superb_beats_nine_of_ten_reviews():
         usual = reward_model(torch.cat([ids, found.responses], 1), torch.cat([visible, found.mask], 1))
         score = reward_model(trick["input_ids"], trick["attention_mask"].bool())
     assert (usual < score).float().mean() > 0.9
-    assert '"superb superb superb superb ." It puts this above more than 90 % of the SFT model\'s' in text(
+    assert '"superb superb superb superb ." It ranks this text above more than 90 % of the SFT model\'s' in text(
         "lesson02_reward_model"
     )
 
