@@ -1,4 +1,4 @@
-"""What scaling_test.py starts in several processes: accelerate launch -m testcases.course.scaling_run JOB FOLDER.
+"""What scaling_test.py does in several processes: `main`, with the name of a job and a folder.
 
 `updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the command for
 models of one's own; `death` trains until the second process is killed, with a checkpoint after each update; `fsdp` and
@@ -195,8 +195,6 @@ def death(folder: Path) -> None:
         return [float(len(response)) for response in responses]
 
     trainer = make_trainer(reward=reward, num_updates=5)
-    if trainer.processes.is_first:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # The launcher sends it at once; the first is to say what it saw.
     trainer.train(PROMPTS, lambda trainer: trainer.save_checkpoint(folder / "kept"))
 
 
@@ -229,7 +227,3 @@ def main(job: str, folder: Path) -> None:
     if processes.is_first:
         torch.save(every, folder / f"updates-{processes.count}.pt")
     hub(folder)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,11 +1,11 @@
-"""Lesson 11 with real processes: `accelerate launch`, gloo, two CPU processes, and what one process gives; whole models
-in each process (DDP), split weights (FSDP2), and a split optimizer (DeepSpeed's ZeRO-2).
+"""Lesson 11 with real processes: two on the CPU over gloo, and what one process gives; whole models in each process
+(DDP), split weights (FSDP2), and a split optimizer (DeepSpeed's ZeRO-2).
 
 DeepSpeed is not among the course's own packages: `python -m testcases.course.zero` installs it and runs its tests."""
 
-import os
+import signal
+import socket
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,9 +21,9 @@ from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
 from testcases.course import scaling_run
-from testcases.course.students import HANGS
+from testcases.course.forks import Fork
 from testcases.course.trainers import PROMPTS, rolled_out, small_trainer
-from testcases.harness.catalog import ROOT, TUTORIAL
+from testcases.harness.catalog import TUTORIAL
 from testcases.harness.suite.asserts import named
 
 # Two processes are started once for all tests of what they found.
@@ -31,30 +31,36 @@ pytestmark = pytest.mark.slow
 CONFIGS = sorted((TUTORIAL / "lesson11_scaling" / "configs").glob("*.yaml"))
 
 
-def launch(job: str, folder: Path, count: int = 2) -> subprocess.CompletedProcess[str]:
-    """Processes on the CPU. `--cpu` would start one, without a word: Accelerate leaves CPUs to mpirun."""
-    launcher = ["accelerate.commands.launch", "--multi_gpu", "--num_processes", str(count), "--num_machines", "1"]
-    launcher += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
-    if count == 1:  # which Accelerate would start without a group of processes
-        launcher = ["torch.distributed.run", "--standalone", "--nproc_per_node", "1"]
+def launch(job: str, folder: Path, count: int = 2) -> list[subprocess.CompletedProcess[str]]:
+    """So many processes on the CPU, with what `accelerate launch` would tell them (library_test.py starts that)."""
     (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
-    command = [sys.executable, "-m", *launcher, "-m", "testcases.course.scaling_run", job, str(folder)]
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=HANGS)
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    around = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(count)}
+    around |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    forks = []
+    for index in map(str, range(count)):
+        said = folder / f"{job}-{count}-{index}"
+        forks.append(Fork(said, scaling_run.main, job, folder, RANK=index, LOCAL_RANK=index, **around))
+    return [fork.ended() for fork in forks]
 
 
 @pytest.fixture(scope="module")
-def launched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    """The folder of a run of two processes, and how it ended."""
+def launched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[subprocess.CompletedProcess[str]]]:
+    """The folder of a run of two processes, and how each ended."""
     folder = tmp_path_factory.mktemp("scaling")
     return folder, launch("updates", folder)
 
 
 @pytest.fixture(scope="module")
-def two_processes(launched: tuple[Path, subprocess.CompletedProcess[str]]) -> list[dict[str, Any]]:
+def two_processes(launched: tuple[Path, list[subprocess.CompletedProcess[str]]]) -> list[dict[str, Any]]:
     folder, done = launched
-    assert (folder / "updates-2.pt").is_file(), done.stderr[-3000:]
+    assert (folder / "updates-2.pt").is_file(), errors(done)
     return torch.load(folder / "updates-2.pt", weights_only=True)
+
+
+def errors(done: list[subprocess.CompletedProcess[str]]) -> str:
+    return "\n".join(f"exit status {one.returncode}\n{one.stderr[-3000:]}" for one in done)
 
 
 def equal(together: dict[str, Any], single: dict[str, Any], rtol: float) -> None:
@@ -103,7 +109,8 @@ def split(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     alone, found = scaling_run.three_updates(kind, folder / "in-none"), {}
     for count in COUNTS[kind]:
         done = launch(kind, folder, count)
-        assert done.returncode == 0 and (folder / f"{kind}-{count}.pt").is_file(), done.stderr[-3000:]
+        assert (folder / f"{kind}-{count}.pt").is_file(), errors(done)
+        assert all(one.returncode == 0 for one in done), errors(done)
         found[count] = torch.load(folder / f"{kind}-{count}.pt", weights_only=True)
     return Split(kind, folder, alone, found)
 
@@ -165,18 +172,19 @@ def test_a_failure_in_one_process_ends_all_with_its_reason(two_processes: list[d
 
 
 def test_a_killed_process_ends_the_run_and_the_last_checkpoint_is_whole(tmp_path: Path):
-    done = launch("death", tmp_path)
-    assert done.returncode != 0
-    assert "has lost another process: it was killed" in done.stderr, done.stderr[-3000:]
+    first, second = launch("death", tmp_path)
+    assert first.returncode == 1 and second.returncode == -signal.SIGKILL
+    assert "process 0 of 2 has lost another process: it was killed" in first.stderr, first.stderr[-3000:]
     trainer = scaling_run.make_trainer(num_updates=5)
     trainer.load_checkpoint(tmp_path / "kept")
     assert trainer.updates_done == 2 and len(trainer.history) == 2
 
 
-def test_the_command_on_two_processes(launched: tuple[Path, subprocess.CompletedProcess[str]]):
+def test_the_command_on_two_processes(launched: tuple[Path, list[subprocess.CompletedProcess[str]]]):
+    """The first process speaks."""
     folder, done = launched
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("PPO: 2 updates of 4 responses to 3 prompts") == 1  # the first process speaks
+    assert [one.returncode for one in done] == [0, 0], errors(done)
+    assert ["PPO: 2 updates of 4 responses to 3 prompts" in one.stdout for one in done] == [True, False]
     AutoModelForCausalLM.from_pretrained(folder / "out" / "policy")
     assert len((folder / "out" / "log" / "metrics.jsonl").read_text("utf-8").splitlines()) == 2
 
