@@ -2,23 +2,26 @@
 
 import itertools
 import json
-import os
-import subprocess
-import sys
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from solutions.demo import __main__ as command
+from solutions.demo import run as demo
+from solutions.demo import stack
 from solutions.demo.run import make_plan
 from solutions.demo.stages import train_sft_stage
 from solutions.lesson02_reward_model import RewardModel
 from testcases.course.checkpoints import read_one_response
-from testcases.course.students import POCKET, POCKET_DEMO, summary
-from testcases.harness.catalog import ROOT, SOLUTIONS
+from testcases.course.forks import Fork
+from testcases.course.students import POCKET, course_copy, pocket_demo, summary
+from testcases.harness.catalog import SOLUTIONS, read_lesson, regions
+from testcases.harness.oracle.mutations import emptied
 from testcases.harness.suite.asserts import named
 from testcases.lesson12_capstone.scenarios_models import TOKENIZER
 from tiny_models import checkpoints, presets
@@ -36,6 +39,24 @@ NUMBERS = {
 @pytest.fixture(autouse=True)
 def pocket_preset(monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "pocket", POCKET)
+
+
+@pytest.fixture(scope="module")
+def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
+    out, runs = tmp_path_factory.mktemp("undisturbed"), []
+    run_capstone, threads = demo.run_capstone, torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(presets.PRESETS, "pocket", POCKET)
+        patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
+        assert run(out) == 0
+    torch.set_num_threads(threads)
+    return out, runs[0]
+
+
+@pytest.fixture
+def undisturbed(pocket_run) -> Path:
+    return pocket_run[0]
 
 
 def run(out: Path, *arguments: str) -> int:
@@ -91,30 +112,64 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
     assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture
-def undisturbed(pocket_run) -> Path:
-    return pocket_run[0]
-
-
 def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys):
     """Killed from outside, as soon as it has written its first checkpoint."""
-    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    killed = subprocess.Popen([sys.executable, "-c", POCKET_DEMO, "solutions", tmp_path], cwd=ROOT, env=environment)
-    while killed.poll() is None and not (tmp_path / "checkpoints/ppo/trainer.pt").exists():
+    out = tmp_path / "out"
+    killed = Fork(tmp_path / "said", pocket_demo, "solutions", str(out))
+    while killed.process.is_alive() and not (out / "checkpoints/ppo/trainer.pt").exists():
         time.sleep(0.01)
-    killed.kill()
-    assert killed.wait() == -9 and not (tmp_path / "summary.json").exists()
-    assert run(tmp_path) == 1
+    killed.process.kill()
+    assert killed.ended().returncode == -signal.SIGKILL and not (out / "summary.json").exists()
+    assert run(out) == 1
     assert "the same command with RESUME=1 (--resume) continues from it" in capsys.readouterr().err
-    assert run(tmp_path, "--resume") == 0
+    assert run(out, "--resume") == 0
     said = capsys.readouterr().out
     assert "continuing from" in said and "the three policies" in said and "before and after" in said
-    assert summary(tmp_path) == summary(undisturbed)
+    assert summary(out) == summary(undisturbed)
     for name in ("policy/model.safetensors", "no_kl_policy/model.safetensors", "log/ppo/trace.json"):
-        assert (tmp_path / name).read_bytes() == (undisturbed / name).read_bytes()
+        assert (out / name).read_bytes() == (undisturbed / name).read_bytes()
     for name in ("ppo", "no_kl"):
         file = f"log/{name}/metrics.jsonl"
-        assert (tmp_path / file).read_text() == (undisturbed / file).read_text()
+        assert (out / file).read_text() == (undisturbed / file).read_text()
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A student's run without the exercises that take no part, and beside it, as `called`, what it called."""
+    folder = tmp_path_factory.mktemp("own")
+    course = course_copy(folder)
+    for number in stack.LESSONS:
+        for path in SOLUTIONS.glob(f"lesson{number:02d}_*/*.py"):
+            file = course / "tutorial" / path.relative_to(SOLUTIONS)
+            file.write_text(emptied(path, stack.LEFT_OUT.get(number, ())), "utf-8")
+            note_calls(file)
+    said, out, called = folder / "said", folder / "out", folder / "called"
+    done = Fork(said, pocket_demo, "tutorial", str(out), str(called), folder=course).ended()
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+def note_calls(file: Path) -> None:
+    """Let each exercise of a file write its name into the builtin CALLED."""
+    lines = file.read_text("utf-8").splitlines()
+    for one in regions(file):
+        indent, name = lines[one.first].partition("#")[0], f"{file.parent.name}:{one.exercise}"
+        lines[one.first] = f'{indent}__import__("builtins").__dict__.setdefault("CALLED", set()).add("{name}")'
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def test_the_demo_on_a_solved_stack_has_the_references_summary(own, undisturbed):
+    assert summary(own) == summary(undisturbed)
+
+
+def test_the_demo_waits_for_just_the_exercises_that_it_calls(own):
+    """Load-time waiting is decided from a list; here the list is held against what a run calls."""
+    called = (own.parent / "called").read_text().splitlines()
+    for number in stack.LESSONS:
+        lesson = read_lesson(str(number))
+        left_out = {name for name in lesson.exercises if f"{lesson.name}:{name}" not in called}
+        left_out -= {"PPOTrainer.load_checkpoint"}  # with RESUME=1
+        assert left_out == set(stack.LEFT_OUT.get(number, ())), lesson.name
 
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():

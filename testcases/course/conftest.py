@@ -2,18 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from huggingface_hub import constants
 
-from testcases.course.students import POCKET
 from testcases.harness.catalog import lesson_of
 from testcases.harness.execution import executor
 from testcases.harness.execution.calling import GlobalState
 from testcases.harness.oracle.mutations import all_stubs, write_files
-from tiny_models import presets
 
 
 @pytest.hookimpl(trylast=True)
@@ -58,19 +54,3 @@ def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def stubs(stub_folder: Path) -> executor.InProcess:
     return executor.student(stub_folder)
-
-
-@pytest.fixture(scope="session")
-def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
-    from solutions.demo import __main__ as command
-    from solutions.demo import run as demo
-
-    out, runs = tmp_path_factory.mktemp("undisturbed"), []
-    run_capstone, threads = demo.run_capstone, torch.get_num_threads()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(presets.PRESETS, "pocket", POCKET)
-        patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
-        assert command.main(["--preset", "pocket", "--out", str(out)]) == 0
-    torch.set_num_threads(threads)
-    return out, runs[0]

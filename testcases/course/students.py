@@ -1,6 +1,8 @@
 """Students to test the suites on: a folder with everything solved, and ways to spoil it."""
 
+import builtins
 import dataclasses
+import importlib
 import json
 import os
 import re
@@ -31,18 +33,6 @@ POCKET = dataclasses.replace(
     evaluation_responses=16,
 )
 """A preset for runs of seconds."""
-POCKET_DEMO = f"""
-import importlib, sys
-from tiny_models import presets
-from tiny_models.presets import Preset
-presets.PRESETS["pocket"] = {POCKET}
-demo = importlib.import_module(sys.argv[1] + ".demo.__main__")
-code = demo.main(["--preset", "pocket", "--out", sys.argv[2]])
-if len(sys.argv) > 3:
-    print(*CALLED, sep="\\n", file=open(sys.argv[3], "w"))
-sys.exit(code)
-"""
-"""A program: the demo of solutions or tutorial on that preset, OUT, and a file for what lessons wrote into CALLED."""
 REGION = re.compile(r" *# region solution\n.*?# endregion\n", re.DOTALL)
 
 
@@ -53,6 +43,19 @@ def answer_row(lesson: str, answer: NamedChange, *marks: Any) -> Any:
     """A row of a table of tests, named by lesson, exercise and answer."""
     name = "-".join([read_lesson(lesson).short, answer.exercise, answer.name])
     return pytest.param(lesson, answer, id=name, marks=marks)
+
+
+def pocket_demo(stack: str, out: str, called: str = "") -> int:
+    """What a process of its own does: the demo of solutions or tutorial on that preset, and into a file what lessons
+    wrote into CALLED."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "tutorial"]:
+        del sys.modules[name]
+    presets.PRESETS["pocket"] = POCKET
+    demo = importlib.import_module(f"{stack}.demo.__main__")
+    code: int = demo.main(["--preset", "pocket", "--out", out])
+    if called:
+        Path(called).write_text("\n".join(vars(builtins)["CALLED"]), "utf-8")
+    return code
 
 
 def summary(out: Path) -> dict[str, Any]:
