@@ -6,6 +6,7 @@ import email
 import os
 import pydoc
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -19,10 +20,12 @@ import ppo_by_hand
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from testcases.course import hub
+from testcases.course.forks import Fork
 from testcases.harness.catalog import ROOT, lesson_names
 
 LAUNCH = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"
 PARTS = ("ppo_by_hand", "solutions", "tutorial/lesson11_scaling/configs", "book/pages")
+COURSE = ("ppo_by_hand", "solutions", "testcases", "tiny_models", "tutorial")
 FILES = ("pyproject.toml", "MANIFEST.in", "CHANGELOG.md", "LICENSE")
 
 
@@ -61,16 +64,19 @@ def folder(wheel, tmp_path_factory) -> Path:
     return made
 
 
-def run(code: str, folder: Path, wheel: Path, *command: str) -> str:
+def run(code: str, folder: Path, wheel: Path) -> str:
     """What a Python that sees the wheel, and nothing of the repository, prints."""
-    code = f"import sys; sys.path.insert(0, {str(wheel.parent / 'site')!r})\n{code}"
     (folder / "script.py").write_text(code)
-    (environment := dict(os.environ)).pop("PYTHONPATH", None)
-    environment |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
-    start = command or (sys.executable, "-P")
-    result = subprocess.run([*start, "script.py"], cwd=folder, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    return result.stdout
+    done = Fork(folder.parent / "said", run_script, wheel.parent / "site", folder=folder).ended()
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_script(site: Path) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] in COURSE]:
+        del sys.modules[name]
+    sys.path[:] = [str(site), *(path for path in sys.path if path not in ("", str(ROOT)))]
+    runpy.run_path("script.py", run_name="__main__")
 
 
 def test_the_wheel_holds_the_lessons_under_one_name_and_nothing_else(wheel):
@@ -164,10 +170,11 @@ def test_the_scripts_of_the_page_and_the_command_run_in_an_empty_folder(wheel, f
     command = "train --policy my-policy --reward my_reward:count_words --prompts prompts.txt --out tuned-by-command"
     assert f"ppo-by-hand {command}" in (ROOT / "book/pages/library.md").read_text("utf-8")
     by_command = f"""
+import sys
 from ppo_by_hand import __file__ as place
 from ppo_by_hand.__main__ import main
 assert place.startswith({str(wheel.parent)!r}), place
-assert not {{"solutions", "tutorial", "testcases", "tiny_models"}} & set(sys.modules)
+assert not {set(COURSE[1:])} & set(sys.modules)
 sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"]))
 """
     said = run(
@@ -183,11 +190,14 @@ sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"])
 
 @pytest.mark.slow
 def test_the_script_for_several_processes_runs_on_two(wheel, folder):
-    launch = (sys.executable, "-m", "accelerate.commands.launch", *LAUNCH.split())
     shown = "{processes.index} {processes.count} {trainer.history[0]['score']}"
     one_write = f'print(f"{shown}\\n", end="")'  # else both may write into one line
-    counted = SCRIPTS[2].replace("processes.leave()", f"{one_write}\nprocesses.leave()")
-    first, second = sorted(run(counted, folder, wheel, *launch).splitlines())
+    (folder / "script.py").write_text(SCRIPTS[2].replace("processes.leave()", f"{one_write}\nprocesses.leave()"))
+    launch = [sys.executable, "-m", "accelerate.commands.launch", *LAUNCH.split(), "script.py"]
+    environment = os.environ | {"PYTHONPATH": str(wheel.parent / "site"), "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run(launch, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second = sorted(done.stdout.splitlines())
     assert first.split()[:2] == ["0", "2"] and second.split()[:2] == ["1", "2"]
     assert first.split()[2:] == second.split()[2:], "the metrics are those of all processes"
     assert (folder / "tuned-by-two" / "model.safetensors").is_file()

@@ -184,7 +184,7 @@ def test_a_notebook_runs_on_the_students_lesson(course: Path) -> None:
     path = course / "notebooks" / "04_gae.ipynb"
     text = path.read_text("utf-8").replace('STACK = \\"solutions\\"', 'STACK = \\"tutorial\\"')
     path.write_text(text, "utf-8")
-    notebooks.run(path)
+    notebooks.run(path, ForkedKernels)
     students.replace_body(course / "tutorial", 'raise NotImplementedError("lesson04: td_errors")')
     with pytest.raises(RuntimeError, match="not written yet:\n  tutorial/lesson04_gae/gae.py: td_errors"):
-        notebooks.run(path)
+        notebooks.run(path, ForkedKernels)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from book.figures.lesson00_one_screen import FAILURE
-from testcases.course.students import replace_body, run_pytest, solved_folder
+from testcases.course.students import own_runs, replace_body, run_pytest, solved_folder
 from testcases.harness.catalog import ROOT
 
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[\w-]+)?\)")
@@ -116,18 +116,17 @@ def test_what_make_would_run_is_a_script_that_a_shell_can_read(target: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["basic", "advanced"])
-def test_a_mark_chooses_the_suites_of_its_kind(kind: str) -> None:
+def test_a_mark_chooses_the_suites_of_its_kind() -> None:
     """As README, map and lessons say, also where a lesson's suite is in several files."""
-    command = [sys.executable, "-m", "pytest", "testcases/lesson02_reward_model", "testcases/lesson10_bug_hunt"]
-    command += ["-m", kind, "--collect-only", "--subject=solutions", "-p", "no:randomly"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    chosen = [line for line in done.stdout.splitlines() if line.startswith("testcases/")]
-    of_a_file = [line.split("/")[2] for line in chosen if "/lesson" in line]
-    of_all = {line.partition("[")[0].partition("::")[2] for line in chosen if "/contract_test.py" in line}
-    assert done.returncode == 0 and of_a_file and all(file.startswith(kind) for file in of_a_file), done.stdout
-    assert len({line.split("/")[1] for line in chosen if "/lesson" in line}) == 2, done.stdout + done.stderr
-    assert ("test_agrees_with_the_reference" in of_all) == (kind == "advanced") and of_all
+    asked = ["testcases/lesson02_reward_model", "testcases/lesson10_bug_hunt", "--collect-only", "--subject=solutions"]
+    kinds = ("basic", "advanced")
+    for kind, (status, said) in zip(kinds, own_runs(ROOT, *([*asked, "-m", kind] for kind in kinds)), strict=True):
+        chosen = [line for line in said.splitlines() if line.startswith("testcases/")]
+        of_a_file = [line.split("/")[2] for line in chosen if "/lesson" in line]
+        of_all = {line.partition("[")[0].partition("::")[2] for line in chosen if "/contract_test.py" in line}
+        assert status == 0 and of_a_file and all(file.startswith(kind) for file in of_a_file), said
+        assert len({line.split("/")[1] for line in chosen if "/lesson" in line}) == 2, said
+        assert ("test_agrees_with_the_reference" in of_all) == (kind == "advanced") and of_all
 
 
 @pytest.mark.parametrize("command", ["ppo_by_hand configs", "testcases.harness.student.progress"])
