@@ -1,51 +1,37 @@
-"""Right answers: the suites pass the solutions and every other right way, the basic ones every published formula."""
-
-from collections.abc import Iterable, Sequence
+"""Right answers: the suites pass every right way but the solution's, the basic ones every published formula."""
 
 import pytest
 
 from testcases.course.students import LESSONS, answer_row
-from testcases.harness.execution.executor import Executor, solutions
 from testcases.harness.execution.messages import Call
 from testcases.harness.oracle.mutations import NamedChange, published_answers, right_answers
 from testcases.harness.oracle.reference import shared_reference, with_change
 from testcases.harness.report.compare import Rules, first_difference
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import plain
-from testcases.harness.suite.runner import Case, cases, cases_of
+from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 
 PUBLISHED = [answer_row(lesson, one) for lesson in LESSONS for one in published_answers(lesson)]
 RIGHT = [answer_row(lesson, one) for lesson in LESSONS for one in right_answers(lesson)]
 
 
-def _assert_passes(subject: Executor, chosen: Sequence[Case], seeds: Iterable[int] = range(5)) -> None:
-    """All cases with the first seed; those that draw fresh inputs with the others. Questions are made of seed 0's."""
-    engine = Engine(subject)
-    for seed in seeds:
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson, right", RIGHT)
+def test_right_answer_passes_both_suites(lesson: str, right: NamedChange):
+    """All cases with the first seed; those that draw fresh inputs with four others."""
+    engine, chosen = Engine(with_change(lesson, right)), cases_of(lesson, right.exercise)
+    for engine.seed in range(5):
+        engine.thorough = engine.seed == 0  # questions are made of seed 0's
         drawing = []
-        engine.seed, engine.thorough = seed, seed == 0
         with engine.active():
             for case in chosen:
                 before = engine.draws
                 verdict = case.run()
-                assert verdict is None, f"{case.node}[{case.label}] with seed {seed}\n{verdict}"
+                assert verdict is None, f"{case.node}[{case.label}] with seed {engine.seed}\n{verdict}"
                 if engine.draws > before:
                     drawing.append(case)
         chosen = drawing
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_solutions_pass(lesson: str):
-    """With seed 0 they pass the suites themselves, which run beside this."""
-    _assert_passes(solutions(), cases(lesson), range(1, 3))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lesson, right", RIGHT)
-def test_right_answer_passes_both_suites(lesson: str, right: NamedChange):
-    _assert_passes(with_change(lesson, right), cases_of(lesson, right.exercise))
 
 
 @pytest.mark.parametrize("lesson, published", PUBLISHED)
