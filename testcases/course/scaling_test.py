@@ -36,8 +36,8 @@ def launch(job: str, folder: Path, count: int = 2) -> list[subprocess.CompletedP
     (folder / "prompts.txt").write_text("review the film :\nreview the food :\nreview the book :\n", "utf-8")
     with socket.create_server(("localhost", 0)) as free:
         port = free.getsockname()[1]
-    around = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(count)}
-    around |= {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    around = {"ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "MASTER_ADDR": "localhost"}
+    around |= {"MASTER_PORT": str(port), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     forks = []
     for index in map(str, range(count)):
         said = folder / f"{job}-{count}-{index}"
