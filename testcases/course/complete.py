@@ -56,7 +56,7 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
             yield f"the row {row} in tutorial/{lesson}/README.md"
     path = TUTORIAL / lesson / file
     if not path.is_file() or f"def {exercise.rpartition('.')[2]}(" not in path.read_text("utf-8"):
-        yield "its public name and its stub: run make stubs"
+        yield f"its name in solutions/{lesson}/__init__.py, or its stub: run make stubs"
 
 
 def _of(answers: Sequence[NamedChange], exercise: str) -> list[NamedChange]:

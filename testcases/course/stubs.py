@@ -4,12 +4,11 @@ python -m testcases.course.stubs [--check]
 """
 
 import argparse
-import ast
 import sys
 from pathlib import Path
 
 from ppo_by_hand.core.progress import while_read
-from testcases.harness.catalog import SOLUTIONS, TUTORIAL, lesson_names, regions
+from testcases.harness.catalog import TUTORIAL
 from testcases.harness.oracle.mutations import all_stubs, write_files
 
 TEXTS = {".md", ".png", ".svg", ".yaml"}
@@ -35,23 +34,6 @@ def drift(tutorial: Path = TUTORIAL) -> list[str]:
     return found
 
 
-def export(folder: Path) -> None:
-    """Add a lesson's exercises to the imports of its `__init__.py`, where one is not there yet."""
-    path = folder / "__init__.py"
-    for file in sorted(folder.glob("*.py")):
-        text = path.read_text("utf-8")
-        known = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom) and node.module == file.stem]
-        names = {alias.name for node in known for alias in node.names}
-        if added := {region.exercise.partition(".")[0] for region in regions(file)} - names:
-            # As ruff sorts them: CONSTANTS, Classes, functions.
-            ordered = sorted(names | added, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
-            line = f"from .{file.stem} import {', '.join(ordered)}\n"
-            if len(line) > 120:
-                line = f"from .{file.stem} import (\n" + "".join(f"    {name},\n" for name in ordered) + ")\n"
-            old = "".join(text.splitlines(keepends=True)[known[0].lineno - 1 : known[0].end_lineno]) if known else ""
-            path.write_text(text.replace(old, line) if old else text + line, "utf-8")
-
-
 @while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make stubs", description=__doc__.splitlines()[0] if __doc__ else None)
@@ -60,8 +42,6 @@ def main() -> None:
         found = drift()
         print("\n".join(found) or "tutorial/ agrees with solutions/")
         sys.exit(bool(found))
-    for lesson in lesson_names():
-        export(SOLUTIONS / lesson)
     files = all_stubs()
     write_files(TUTORIAL, files)
     print(f"wrote {len(files)} files below tutorial/")
