@@ -26,7 +26,8 @@ from testcases.course.students import (
     with_body,
 )
 from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.report.failures import SCREEN, shortened, show_argument
+from testcases.harness.report.failures import show_argument
+from testcases.harness.student.summary import SCREEN, shortened
 
 SUITE = f"testcases/{LESSON}"
 BY_HAND = (f"{SUITE}/basic_test.py::test_td_errors_by_hand[next-value-is-discounted]",)

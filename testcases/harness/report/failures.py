@@ -13,7 +13,6 @@ from ..execution.messages import Call, Foreign, Outcome, Record, StudentError, f
 MAX_LINES = 12
 LEAST = 3
 """Lines of what was expected and got that are shown however long the rest is."""
-SCREEN, MAX_PRINTED = 24, 20_000
 WIDTH = 110
 MAX_SHOWN = 24
 WHOLE = re.compile(r"(?<![\w.+-])-?\d+(?=[,\]]|$)")
@@ -75,26 +74,10 @@ def report(title: str, body: list[str], tail: list[str], called: list[str]) -> R
     return Report([title, *lines], tail, call)
 
 
-def with_first_line(line: str, text: str) -> str:
-    """A report with a line before it, which costs the last line of the call where there are MAX_LINES already."""
-    lines = text.splitlines()
-    if len(lines) >= MAX_LINES and lines[-1].startswith(" "):
-        del lines[-1]
-    return "\n".join([line, *lines])
-
-
 def _cut(lines: list[str], room: int) -> list[str]:
     if len(lines) <= room:
         return lines
     return [f"{lines[0][: WIDTH - 4]} ..."] if room == 1 else [*lines[: room - 1], "    ..."]
-
-
-def shortened(text: str) -> str:
-    """What a test has printed, at most a screenful."""
-    lines = [line for one in text[:MAX_PRINTED].strip("\n").rstrip().splitlines() for line in wrap("    " + one)]
-    if len(lines) > SCREEN or len(text) > MAX_PRINTED:
-        lines = lines[:SCREEN] + [f"    ... cut: {len(text):,} characters in all; pytest -s shows them"]
-    return "\n".join(lines)
 
 
 def wrap(text: str) -> list[str]:

@@ -13,7 +13,6 @@ import pytest
 from ..catalog import TUTORIAL, Entry, is_basic, lesson_of, read_lesson, split_node
 from ..execution import executor
 from ..execution.calling import Terms
-from ..report.failures import shortened
 from ..suite import anti_gaming
 from ..suite.asserts import verdict_of
 from ..suite.runner import entry_of, keep_what_is_loaded, load
@@ -107,7 +106,7 @@ class Running:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
         report = yield
         if item in self.entries:
-            report.sections = [(title, shortened(text)) for title, text in report.sections]
+            report.sections = [(title, summary.shortened(text)) for title, text in report.sections]
         return report
 
     def pytest_report_teststatus(self, report: Any) -> Any:
@@ -141,14 +140,8 @@ class Running:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         not_earned = partial(anti_gaming.not_earned_again, self.engine)
-        run = summary.Run(self.subject, _is_whole(self.config), not_earned, terminalreporter, self.version)
+        run = summary.Run(self.subject, summary.is_whole(self.config), not_earned, terminalreporter, self.version)
         with run.first_failures(self.config.getoption("--full")):
             result = yield
         run.write_ending()
         return result
-
-
-def _is_whole(config: pytest.Config) -> bool:
-    """Whether all cases of each test are run that is run."""
-    options = [getattr(config.option, name, None) for name in ("keyword", "lf", "stepwise", "deselect")]
-    return not any(options) and not any("::" in str(arg) for arg in config.args)

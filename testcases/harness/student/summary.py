@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ..catalog import lesson_of, on_the_path, split_node, stories
-from ..report.failures import with_first_line
+from ..report.failures import wrap
+from ..suite.questions import with_first_line
 from ..suite.runner import entries, entry_of
 from . import progress
 from .progress import Result, State, Test
@@ -20,12 +21,28 @@ from .verdicts import told
 
 SHOWN_PER_EXERCISE = 2
 HANDED_OUT = "_as_handed_out"
+SCREEN, MAX_PRINTED = 24, 20_000
+"""Lines and letters that are shown of what a test has printed."""
 
 
 def reports_of(terminal: Any) -> list[Any]:
     """pytest's reports on tests, and on files that it did not collect."""
     groups = terminal.stats.values()
     return [one for group in groups for one in group if isinstance(one, (pytest.TestReport, pytest.CollectReport))]
+
+
+def shortened(text: str) -> str:
+    """What a test has printed, at most a screenful."""
+    lines = [line for one in text[:MAX_PRINTED].strip("\n").rstrip().splitlines() for line in wrap("    " + one)]
+    if len(lines) > SCREEN or len(text) > MAX_PRINTED:
+        lines = lines[:SCREEN] + [f"    ... cut: {len(text):,} characters in all; pytest -s shows them"]
+    return "\n".join(lines)
+
+
+def is_whole(config: pytest.Config) -> bool:
+    """Whether all cases of each test are run that is run."""
+    options = [getattr(config.option, name, None) for name in ("keyword", "lf", "stepwise", "deselect")]
+    return not any(options) and not any("::" in str(arg) for arg in config.args)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..execution.messages import Call, copy_plain, in_float32, tensors_in
 from ..report.compare import BY_ROUNDING
-from ..report.failures import CheckFailed
+from ..report.failures import MAX_LINES, CheckFailed
 
 LONG = 150
 SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6
@@ -70,6 +70,14 @@ def if_right(test: str, error: BaseException | None) -> str:
     words = f"{error.kind} {test.partition('::')[2]}" if is_slope or not hard(asked) else ""
     about = next((text for pattern, text in BY_NAME.items() if re.search(pattern, words)), "") or hard(asked)
     return f"Your formula is right; this is about {about}." if about else ""
+
+
+def with_first_line(line: str, text: str) -> str:
+    """A report with a line before it, which costs the last line of the call where there are MAX_LINES already."""
+    lines = text.splitlines()
+    if len(lines) >= MAX_LINES and lines[-1].startswith(" "):
+        del lines[-1]
+    return "\n".join([line, *lines])
 
 
 # What is made of the examples

@@ -176,7 +176,7 @@ class Engine:
         outcome = self.subject.run(hurried)
         while self._lends(call, outcome):
             outcome = self.subject.run(hurried)
-        if is_timeout(outcome):
+        if outcome.error and outcome.error.kind == "timeout":
             self._late[key] += 1
             if waits or self._late[key] >= MOST_LATE:
                 self._endless[key] = outcome
@@ -218,7 +218,3 @@ def stub_of(outcome: Outcome, lesson: str) -> str:
         return ""
     short, _, name = error.message.partition(": ")
     return name if short == read_lesson(lesson).short and name in read_lesson(lesson).exercises else ""
-
-
-def is_timeout(outcome: Outcome) -> bool:
-    return outcome.error is not None and outcome.error.kind == "timeout"
