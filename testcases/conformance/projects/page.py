@@ -15,22 +15,22 @@ HIDDEN = ("padding=any", "differentiable=no")
 """Nearly every project has them; the text says so once."""
 HEAD = """# Conformance: who agrees with whom
 
-Do the projects that people use for training compute the same numbers? To find out, we took the functions for PPO's
-quantities from the released sources of {projects} projects. On {date} we ran them, unchanged, on the {cases}
-hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). So this page is only about these
-versions, and it doesn't tell you how well a project trains. To repeat everything, run
-`python -m testcases.conformance.projects`, or add `--only KEY` for a single project. The program downloads the wheels,
-and it tells you which checkouts it needs.
+Do the projects that people use for training compute the same numbers? To find out, we took the functions that
+compute PPO's quantities from the released sources of {projects} projects. On {date} we ran them, unchanged, on the
+{cases} hand-worked cases of `ppo-conformance` {version} (`testcases/conformance/README.md`). This page is therefore
+only about these versions, and it doesn't tell you how well a project trains. To repeat everything, run
+`python -m testcases.conformance.projects`, or add `--only KEY` for a single project. This command downloads the wheels,
+and tells you which checkouts it needs.
 
 **How to read a row.** A project *agrees* if all its cases agree, perhaps under a convention that the project declares.
-We then quote the place where it declares it. A project *fails at a corner* if all ordinary cases agree, but some
-special ones don't. The row gives you the id of one of these, so you can look at it. And a project *differs* if an
-ordinary case doesn't agree. (Ordinary cases are the plain ones and the ones with numbers under the mask.) In
-parentheses you see how many cases of a kind don't agree. But a difference doesn't mean that the project is wrong. Look
-at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can also be wrong,
-and the README tells you how to convince us of that.
+For each convention, we quote the place where the project declares it. A project *fails at a corner* if all ordinary
+cases agree, but some special ones don't. The row gives you the id of one of these special cases to look at. And a
+project *differs* if an ordinary case doesn't agree. (Ordinary cases are the plain ones and the ones with numbers under
+the mask.) In parentheses you see how many cases of a kind don't agree. But a difference doesn't mean that the project
+is wrong. Look at the case (`ppo-conform --case gae-response-gap-01`), read the code, and judge for yourself. A case can
+also be wrong, and the README of `ppo-conformance` tells you how to convince us of that.
 
-Nearly every project declares the same two conventions, so the rows don't repeat them. First, an answer can hold
+Since nearly every project declares the same two conventions, the rows don't repeat them. First, an answer can hold
 anything on padding. Second, advantages and rewards carry no gradient. The rows also use four short phrases:
 
 - "Left out" names what a project leaves to its caller, for example a mask with gaps. We skipped these cases, or ran
