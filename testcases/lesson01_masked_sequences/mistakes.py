@@ -84,6 +84,12 @@ class TokenEntropy(Wrong, of="token_entropy"):
         "(_at_least_float32(logits) / temperature).softmax(dim=-1) => log_probs.exp()",
     )
     """you divide the log-probabilities by temperature, so their exp no longer adds up to 1; divide the logits"""
+    entropy_divided_by_temperature = edit(
+        "(_at_least_float32(logits) / temperature).log_softmax => _at_least_float32(logits).log_softmax",
+        "(_at_least_float32(logits) / temperature).softmax => _at_least_float32(logits).softmax",
+        "sum(dim=-1) => sum(dim=-1) / temperature",
+    )
+    """you divide the entropy by temperature, but it should divide the logits, before the softmax"""
     mean_over_the_vocabulary = edit("sum(dim=-1) => mean(dim=-1)")
     """you take the mean over the vocabulary, but the probabilities are already the weights; take the sum"""
     log_probs_not_weighted = edit("probs *  => ")
@@ -149,6 +155,8 @@ class MaskedWhiten(Wrong, of="masked_whiten"):
     """you multiply the values by the mask, but 0 * NaN is NaN, so padding enters mean and variance; select first"""
     nan_for_a_single_token = edit("max(real.numel() - 1, 1) => (real.numel() - 1)")
     """for one token you compute 0 / 0, which is NaN, because n - 1 is 0; the variance of a single token is 0"""
+    mean_left_in_the_variance = edit("(real - mean).square().sum() => real.square().sum()")
+    """your variance is made of the values themselves, but it should be made of their distances from the mean"""
     small_number_beside_the_root = edit("* torch.rsqrt(variance + 1e-8) => / (variance.sqrt() + 1e-8)")
     """you add the small number to the standard deviation, but it belongs under the root, to the variance"""
     no_small_number = edit(" + 1e-8 => ")

@@ -24,6 +24,8 @@ class LastTokenIndex(Wrong, of="last_token_index"):
     """you count the index from the right; turn the index in the flipped mask into length - 1 - index"""
     one_past_the_last = edit("length - 1 => length")
     """you convert the index with length instead of length - 1, so it is one too large"""
+    up_to_the_first_padding = instead("return first_true_index(~attention_mask.bool()) - 1")
+    """you stop before the first padding, but padding may also be on the left or between two real tokens"""
     before_the_first_pad = instead("return attention_mask.long().argmin(dim=1) - 1")
     """you take the token before the first padding token, which is wrong if there is none or if padding is on the
     left"""

@@ -18,6 +18,11 @@ class TdErrors(Wrong, of="td_errors"):
         "(rewards + gamma * next_values - values[..., :-1]).masked_fill(dones.bool(), 0.0)"
     )
     """a done sets your whole TD error to 0, but only the next value should go; the reward and values[t] stay"""
+    reward_alone_at_a_done = edit(
+        "rewards + gamma * next_values - values[..., :-1] => "
+        "torch.where(dones.bool(), rewards, rewards + gamma * next_values - values[..., :-1])"
+    )
+    """at a done you take the reward alone, but values[t] was expected before the step, so it's still subtracted"""
     reward_discounted_too = edit("rewards + gamma * next_values => gamma * (rewards + next_values)")
     """gamma discounts the reward as well, but rewards[t] comes now and only the next value comes later"""
     value_not_subtracted = edit(" - values[..., :-1] => ")

@@ -38,7 +38,8 @@ class SampleToken(Wrong, of="sample_token"):
     )
     """top_p counts the whole vocabulary, but it should count only what top_k has left, rescaled to sum to 1"""
     rank_taken_for_the_token = edit(
-        "multinomial(logits.softmax(dim=1), 1 => multinomial(logits.softmax(dim=1).sort(descending=True).values, 1"
+        "logits.masked_fill((mass_before >= top_p).gather(1, order.argsort(dim=1)), -torch.inf) => "
+        "logits.gather(1, order).masked_fill(mass_before >= top_p, -torch.inf)"
     )
     """you draw from sorted probabilities and return the rank, but the token's number is asked for; gather it from the
     order"""

@@ -99,6 +99,8 @@ class ReduceLosses(Wrong, of="reduce_losses"):
     """a response without a token gives 0 / 0 = NaN, but its loss is 0"""
     empty_rows_not_counted = edit("else len(losses) => else int(mask.any(dim=1).sum())")
     """responses without a token are left out, but they count, with a loss of 0"""
+    constant_without_the_responses = edit("(total * constant if => (constant if")
+    """you divide by the constant alone, so the loss grows with the batch; divide by it times the responses"""
     window_ignored = edit("if total is None: => if True:")
     """total isn't used here, so a microbatch is divided by its own count, and short ones weigh too much"""
     mask_multiplied = edit("losses.masked_fill(~mask, 0.0) => losses * mask", read=WRONG)
@@ -110,8 +112,8 @@ class SequenceRatio(Wrong, of="sequence_ratio"):
     """you divide by the width of the batch, but the mean is over the response's own tokens"""
     mean_of_the_ratios = edit(
         "(log_ratio / mask.sum(dim=1) if per_token else log_ratio).exp() => "
-        "(log_ratio / mask.sum(dim=1)).exp() if not per_token else "
-        "((log_probs - old_log_probs).exp().masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1))"
+        "((log_probs - old_log_probs.detach()).masked_fill(~mask, -torch.inf).exp().sum(dim=1) / mask.sum(dim=1)"
+        " if per_token else log_ratio.exp())"
     )
     """you take the mean of the token ratios; take the mean of their logarithms, then exp"""
     sequence_exp_forgotten = edit(".exp() => ")

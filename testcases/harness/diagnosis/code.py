@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import functools
 import re
 import sys
 import warnings
@@ -85,15 +84,6 @@ def bare_function(text: str, exercise: str) -> ast.FunctionDef:
             bare.body = list(node.body[1:] if ast.get_docstring(node) is not None else node.body)
             return bare
     raise LookupError(exercise)
-
-
-@functools.lru_cache(maxsize=64)
-def function_in(text: str, exercise: str) -> str:
-    """The lines of a function or method in a file; empty where there is none."""
-    with suppress(SyntaxError, ValueError, RecursionError):
-        for node in definitions_in(text, exercise)[-1:]:
-            return "\n".join(text.splitlines()[node.lineno - 1 : node.end_lineno])
-    return ""
 
 
 def words_of(code: str) -> Counter[str]:

@@ -17,8 +17,8 @@ from ..oracle.reference import shared_reference
 from ..report.alike import alike
 from .code import words_of
 from .mistakes import is_flags, is_float
-from .parts import parts_of
-from .values import CHEAP, Ask, Kind, Part, Shows, Sign
+from .parts import tensors_of
+from .values import CHEAP, Ask, Shows, Sign
 
 MOST_QUESTIONS = 3
 MUST = 2
@@ -28,71 +28,45 @@ OTHER = 7.3
 
 
 class _Question:
-    """A question and both answers; `changed` asks it with other arguments."""
+    """A question without NaN, since what is NaN cannot be seen to change; `changed` asks it with other arguments."""
 
-    def __init__(self, asked: Call, ask: Ask, is_shown: bool = False) -> None:
-        self.asked, self._ask, self.is_shown = asked, ask, is_shown
-        self.right, self.mine = ask(asked)
+    def __init__(self, asked: Call, ask: Ask) -> None:
+        arguments = asked.arguments if asked.scenario else copy_plain(asked.arguments, _filled)
+        self.asked, self._ask = replace(asked, arguments=arguments, grad_of=(), grad_weights=None), ask
+        self.right, self.mine = ask(self.asked)
 
     def changed(self, **arguments: Any) -> tuple[Outcome, Outcome] | None:
         """Both answers; None where one of the two is an error."""
         right, mine = self._ask(replace(self.asked, arguments={**self.asked.arguments, **arguments}))
         return None if right.error or mine.error else (right, mine)
 
-    def elsewhere(self) -> "_Question":
-        """The question with each number another one."""
 
-        def moved(tensor: Tensor) -> Tensor:
-            shift = torch.linspace(0.1, 0.4, tensor.numel(), dtype=tensor.dtype) if is_float(tensor) else None
-            return tensor if shift is None else tensor + shift.view(tensor.shape)
-
-        return _Question(replace(self.asked, arguments=copy_plain(self.asked.arguments, moved)), self._ask)
+def _filled(tensor: Tensor) -> Tensor:
+    return torch.where(tensor.isfinite(), tensor, torch.full_like(tensor, 0.5)) if is_float(tensor) else tensor
 
 
-def facts(failing: Call, part: Part | None, wrong: Sequence[Call], good: Sequence[Call], ask: Ask) -> Iterator[Sign]:
-    """What is so of the code, the surest first, and may be why this `part` of the answer is wrong. `wrong`, `good`:
-    ordinary examples that are so.
+def facts(failing: Call, wrong: Sequence[Call], good: Sequence[Call], ask: Ask) -> Iterator[Sign]:
+    """What is so of the code, the surest first, and may be why this answer is wrong. `wrong`, `good`: ordinary examples
+    that are so.
     """
-    right, mine = ask(failing)
-    # What is due to raise, and what is no part of an answer, has other reasons; so has a gradient alone.
-    if (
-        right.error
-        or mine.value is None
-        or (part and (part.kind is Kind.EFFECT or part.is_slope))
-        or alike(right.value, mine.value)
-    ):
+    shown, is_cheap = _Question(failing, ask), failing.seconds <= CHEAP
+    # What is due to raise has other reasons, and so has a gradient alone.
+    if shown.right.error or shown.mine.error or not is_cheap or alike(*(one.value for one in ask(failing))):
         return
-    asked = [one for one in (failing, *_telling(wrong)) if one.seconds <= CHEAP][:MOST_QUESTIONS]
-    every = [_Question(_tame(one), ask, one is failing) for one in asked]
-    seen = [one for one in every if not (one.right.error or one.mine.error)]
-    if not (seen and seen[0].is_shown):
-        return
-    padding = [(one, sign) for one in seen if not one.asked.scenario for sign in _padding(one)]
-    # Where nothing is padded, something else is wrong.
-    yield from [sign for one, sign in padding if one.is_shown][:1]
-    right_ones = [_Question(_tame(one), ask) for one in _telling(good)[:MOST_QUESTIONS]]
-    yield from _unused(seen, part, right_ones, bool(padding))
+    others = [_Question(one, ask) for one in _telling(wrong)[: MOST_QUESTIONS - 1] if one.seconds <= CHEAP]
+    seen = [shown, *(one for one in others if not (one.right.error or one.mine.error))]
+    padding = [[] if one.asked.scenario else [*_padding(one)] for one in seen]
+    yield from padding[0][:1]
+    yield from _unused(seen, [_Question(one, ask) for one in _telling(good)[:MOST_QUESTIONS]], any(padding))
 
 
-def _telling(wrong: Sequence[Call]) -> list[Call]:
-    """The examples that have most to change: a mask that is False somewhere, several rows, many arguments."""
-
-    def weight(asked: Call) -> tuple[bool, bool, int]:
-        tensors = [one for one in asked.arguments.values() if isinstance(one, Tensor)]
-        ragged = any(is_flags(one) and not bool(one.all()) for one in tensors)
-        return ragged, any(one.dim() > 1 and len(one) > 1 for one in tensors), len(asked.arguments)
-
-    return sorted(wrong, key=weight, reverse=True)
+def _telling(examples: Sequence[Call]) -> list[Call]:
+    """First those with a mask that is False somewhere."""
+    return sorted(examples, key=lambda asked: all(map(_is_full, asked.arguments.values())))
 
 
-def _tame(asked: Call) -> Call:
-    """The question without NaN: what is NaN cannot be seen to change."""
-
-    def filled(tensor: Tensor) -> Tensor:
-        return torch.where(tensor.isfinite(), tensor, torch.full_like(tensor, 0.5)) if is_float(tensor) else tensor
-
-    arguments = asked.arguments if asked.scenario else copy_plain(asked.arguments, filled)
-    return replace(asked, arguments=arguments, grad_of=(), grad_weights=None)
+def _is_full(value: Any) -> bool:
+    return not is_flags(value) or bool(value.all())
 
 
 # What stands where a mask is False
@@ -101,7 +75,7 @@ def _tame(asked: Call) -> Call:
 def _padding(seen: _Question) -> Iterator[Sign]:
     """Whether one more column of padding changes the rest of the answer: its numbers enter, or it is counted."""
     for name, mask in seen.asked.arguments.items():
-        if "mask" not in name or not is_flags(mask) or bool(mask.bool().all()):
+        if "mask" not in name or _is_full(mask):
             continue
         given = seen.asked.arguments.items()
         alike_in_shape = {key: value for key, value in given if isinstance(value, Tensor) and value.shape == mask.shape}
@@ -121,9 +95,8 @@ def _mixes_rows(seen: _Question) -> bool:
 
 
 def _is_flipped(one: Outcome, other: Outcome) -> bool:
-    due, got = parts_of(one), parts_of(other)
-    turned = {part: value.flip(0) for part, value in due.items() if isinstance(value, Tensor) and value.dim()}
-    return all(alike(value, got.get(part)) for part, value in (due | turned).items())
+    turned = [tensor.flip(0) if tensor.dim() else tensor for _, tensor in tensors_of(one)]
+    return alike(turned, [tensor for _, tensor in tensors_of(other)])
 
 
 def _one_more(tensor: Tensor) -> Tensor:
@@ -133,46 +106,36 @@ def _one_more(tensor: Tensor) -> Tensor:
 
 def _is_same(narrow: Outcome, wide: Outcome, mask: Tensor) -> bool:
     """Whether two answers are the same in the columns of the mask."""
-    due, got = parts_of(narrow), parts_of(wide)
     columns = mask.shape[-1]
-    tensors = {part: one for part, one in got.items() if isinstance(one, Tensor) and one.dim()}
-    got |= {part: one[..., :columns] for part, one in tensors.items() if one.shape[-1] == columns + 1}
-    return all(alike(one, got.get(part)) for part, one in due.items())
+    found = [tensor for _, tensor in tensors_of(wide)]
+    cut = [one[..., :columns] if one.dim() and one.shape[-1] == columns + 1 else one for one in found]
+    return alike([tensor for _, tensor in tensors_of(narrow)], cut)
 
 
 # What changes nothing
 
 
-def _unused(seen: list[_Question], part: Part | None, good: list[_Question], without_masks: bool) -> Iterator[Sign]:
-    """Arguments without effect, in all questions in which they must have one on this part of the answer, and in those
-    that are right.
-    """
+def _unused(seen: list[_Question], good: list[_Question], without_masks: bool) -> Iterator[Sign]:
+    """Arguments without effect, in all questions in which they must have one, and in those that are right."""
     lesson, exercise = seen[0].asked.lesson, seen[0].asked.exercise
     # What a scenario is told may be for itself.
     known = {*shared_reference().parameters(lesson, exercise), *words_of(region_text(lesson, exercise))}
     names = dict.fromkeys(name for one in seen for name in one.asked.arguments if name in known)
     for name in (one for one in names if not (without_masks and "mask" in one)):
-        must = 0
-        for question, other in ((one, other) for one in seen for other in _others(one.asked, name)):
-            answers = question.changed(**{name: other})
-            if answers and not alike(question.mine.value, answers[1].value):
-                break
-            must += answers is not None and _moves(question, part, answers[0])
-        else:
-            # What cancels in numbers worked by hand does not in others.
-            if must >= min(MUST, len(seen)) and not any(_acts(one, name) for one in (*good, seen[0].elsewhere())):
+        # What cancels in numbers worked by hand does not in others.
+        if len(seen) + len(good) > 1 and not any(_acts(one, name) for one in (*seen, *good)):
+            if sum(_must_act(one, name) for one in seen) >= min(MUST, len(seen)):
                 yield Sign(Shows.IGNORED, (name,))
-
-
-def _moves(seen: _Question, part: Part | None, right: Outcome) -> bool:
-    """Whether another right answer has another number in this part."""
-    due, other = parts_of(seen.right), parts_of(right)
-    return any(not alike(due[one], other.get(one)) for one in due if part is None or part.holds(one))
 
 
 def has_effect(asked: Call, name: str, ask: Ask) -> bool:
     """Whether another value of an argument changes the student's answer to this question."""
-    return _acts(_Question(_tame(asked), ask), name)
+    return _acts(_Question(asked, ask), name)
+
+
+def _must_act(seen: _Question, name: str) -> bool:
+    changed = [answers for other in _others(seen.asked, name) if (answers := seen.changed(**{name: other}))]
+    return any(not alike(seen.right.value, right.value) for right, _ in changed)
 
 
 def _acts(seen: _Question, name: str) -> bool:

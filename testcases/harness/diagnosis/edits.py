@@ -2,7 +2,7 @@
 
 import ast
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,12 +32,16 @@ OPERATORS: dict[type, tuple[type, ...]] = {
 NAMES = {
     "minimum": ("maximum",), "maximum": ("minimum",), "min": ("max",), "max": ("min",), "sum": ("mean", "max"),
     "mean": ("sum", "max", "median"), "exp": ("expm1",), "expm1": ("exp",), "log": ("log1p", "log2"),
-    "log1p": ("log",), "softmax": ("log_softmax",), "log_softmax": ("softmax",), "zeros_like": ("ones_like",),
-    "ones_like": ("zeros_like",), "zeros": ("ones",), "any": ("all",), "all": ("any",), "cumsum": ("cumprod",),
-    "argmax": ("argmin",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt", "reciprocal"), "square": ("abs",),
-    "logsigmoid": ("sigmoid", "softplus"), "logsumexp": ("sum", "amax"), "append": ("extend",), "triu": ("tril",),
-    "var": ("std",), "std": ("var",), "amax": ("amin",), "amin": ("amax",), "floor": ("ceil",), "ceil": ("floor",),
+    "log2": ("log",), "log1p": ("log",), "softmax": ("log_softmax",), "log_softmax": ("softmax",),
+    "zeros_like": ("ones_like",), "ones_like": ("zeros_like",), "zeros": ("ones",), "any": ("all",), "all": ("any",),
+    "cumsum": ("cumprod",), "argmax": ("argmin",), "sqrt": ("rsqrt",), "rsqrt": ("sqrt", "reciprocal"),
+    "square": ("abs",), "logsigmoid": ("sigmoid", "softplus"), "logsumexp": ("sum", "amax"), "append": ("extend",),
+    "triu": ("tril",), "var": ("std",), "std": ("var",), "amax": ("amin",), "amin": ("amax",), "floor": ("ceil",),
+    "ceil": ("floor",), "copy": ("deepcopy",), "repeat": ("repeat_interleave",), "nanmean": ("mean",),
+    "nansum": ("sum",),
 }  # fmt: skip
+WITH_DIM = "sum mean std var max min any all stack cat squeeze argmax flip sort".split()
+"""What takes all dimensions, or the first, unless it is told which."""
 
 
 def edits_of(node: ast.AST) -> Iterator[ast.AST]:
@@ -59,10 +63,25 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.AST]:
     yield node.right
     if isinstance(node.op, (ast.Sub, ast.Div, ast.FloorDiv, ast.Pow)):
         yield changed(node, left=node.right, right=node.left)
+    if isinstance(node.op, ast.FloorDiv):  # rounded up
+        yield ast.UnaryOp(ast.USub(), ast.BinOp(ast.UnaryOp(ast.USub(), node.left), node.op, node.right))
+    yield from _factor_moved(node)
 
 
-def _of_sign(node: ast.UnaryOp) -> Iterator[ast.AST]:
-    yield node.operand
+def _factor_moved(node: ast.BinOp) -> Iterator[ast.AST]:
+    """`a + k * b` or `k * a + b` for `k * (a + b)`, and the reverse."""
+    scales, adds = (ast.Mult, ast.Div), (ast.Add, ast.Sub)
+    for name, other in (("left", "right"), ("right", "left")):
+        inner, factor = getattr(node, name), getattr(node, other)
+        if not isinstance(inner, ast.BinOp) or (isinstance(node.op, ast.Div) and name == "right"):
+            continue
+        if isinstance(node.op, scales) and isinstance(inner.op, adds):
+            yield changed(inner, left=changed(node, **{name: inner.left}))
+            yield changed(inner, right=changed(node, **{name: inner.right}))
+        elif isinstance(node.op, adds) and isinstance(inner.op, scales):
+            yield changed(inner, left=changed(node, **{name: inner.left, other: factor}))
+            if isinstance(inner.op, ast.Mult):
+                yield changed(inner, right=changed(node, **{name: inner.right, other: factor}))
 
 
 def _of_comparison(node: ast.Compare) -> Iterator[ast.AST]:
@@ -74,7 +93,7 @@ def _of_constant(node: ast.Constant) -> Iterator[ast.AST]:
     if isinstance(node.value, bool):
         yield changed(node, value=not node.value)
     elif isinstance(node.value, int):
-        for value in (node.value + 1, node.value - 1, -node.value if node.value else -1):
+        for value in dict.fromkeys((node.value + 1, node.value - 1, -node.value)):
             yield changed(node, value=value)
     elif isinstance(node.value, float):
         others = (1e-4, 1e-5, 1e-6, 1e-7, 1e-12) if 0 < node.value < 1e-3 else (1.0, 2 * node.value, node.value / 2)
@@ -101,6 +120,13 @@ def _of_slice(node: ast.Slice) -> Iterator[ast.AST]:
         yield changed(node, lower=ast.Constant(1))
     if node.upper is None:
         yield changed(node, upper=last)
+    # The same slice one step too far on, or back: `[n - 1 : -1]` for `[n:]`, and the reverse.
+    if node.lower and (ends[1] is None or ends[1].lstrip("-").isdigit()) and (end := int(ends[1] or 0)) <= 0:
+        one = ast.Constant(1)
+        yield changed(node, lower=ast.BinOp(node.lower, ast.Sub(), one), upper=ast.Constant(end - 1))
+        if end:
+            upper = ast.Constant(end + 1) if end < -1 else None
+            yield changed(node, lower=ast.BinOp(node.lower, ast.Add(), one), upper=upper)
 
 
 def _of_call(node: ast.Call) -> Iterator[ast.AST]:
@@ -115,10 +141,15 @@ def _of_call(node: ast.Call) -> Iterator[ast.AST]:
     args, keywords = node.args, node.keywords
     for i in range(len(args) - 1):
         yield changed(node, args=[*args[:i], args[i + 1], args[i], *args[i + 2 :]])
-    for i in range(len(keywords)):
-        yield changed(node, keywords=keywords[:i] + keywords[i + 1 :])
+    for i, keyword in enumerate(keywords):
+        renamed = [[changed(keyword, arg=other)] for other in NAMES.get(keyword.arg or "", ())]  # min= for max=
+        for instead in ([], *renamed):
+            yield changed(node, keywords=[*keywords[:i], *instead, *keywords[i + 1 :]])
     if args:
         yield changed(node, args=args[:-1])
+    if getattr(node.func, field, "") in WITH_DIM and not any(isinstance(one, ast.Constant) for one in args):
+        for dims in () if keywords else ({"dim": -1}, {"dim": 1}, {"dim": 1, "keepdim": True}):
+            yield changed(node, keywords=[ast.keyword(name, ast.Constant(one)) for name, one in dims.items()])
 
 
 def _of_torch(name: str) -> ast.expr:
@@ -134,7 +165,7 @@ def _of_tuple(node: ast.Tuple) -> Iterator[ast.AST]:
 
 EDITS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
     ast.BinOp: _of_operation,
-    ast.UnaryOp: _of_sign,
+    ast.UnaryOp: lambda node: iter((node.operand,)),
     ast.Compare: _of_comparison,
     ast.Constant: _of_constant,
     ast.Slice: _of_slice,
@@ -146,11 +177,11 @@ EDITS: dict[type, Callable[[Any], Iterator[ast.AST]]] = {
 # Edits of a whole function
 
 
-def places_in(tree: ast.FunctionDef) -> Iterator[Place]:
-    """Every edit of a function that may repair it: of one node, of a slice, and one name for another."""
+def places_in(tree: ast.FunctionDef, kinds: Mapping[str, Any]) -> Iterator[Place]:
+    """Every edit of a function that may repair it: of one node, of a slice, and one name for another of its kind."""
     names = names_in(tree)
     for slot, node in slots_of(tree):
-        more = (*_moved(node), *_methods(slot, node), *_names(slot, node, names), *_calls(node))
+        more = (*_methods(slot, node, kinds), *_names(slot, node, names, kinds), *_one_off(slot, node))
         for new in (*edits_of(node), *more):
             is_minus_0 = isinstance(slot[0], ast.UnaryOp) and getattr(new, "value", None) == 0
             if new is not node and not is_minus_0:
@@ -194,28 +225,6 @@ def slots_of(tree: ast.FunctionDef) -> Iterator[tuple[Slot, ast.AST]]:
                     yield (parent, field, index), node
 
 
-def _moved(node: ast.AST) -> Iterator[ast.AST]:
-    """`[n - 1 : -1]` for `[n:]`, and the reverse: a slice one step too far on, or back."""
-    if not isinstance(node, ast.Slice) or node.step or node.lower is None:
-        return
-    end = 0 if node.upper is None else _constant(node.upper)
-    if end is not None and end <= 0:
-        yield _slice(ast.BinOp(node.lower, ast.Sub(), ast.Constant(1)), end - 1)
-        if end < 0:
-            yield _slice(ast.BinOp(node.lower, ast.Add(), ast.Constant(1)), end + 1)
-
-
-def _constant(node: ast.AST) -> int | None:
-    try:
-        return int(ast.literal_eval(node))
-    except (ValueError, TypeError):
-        return None
-
-
-def _slice(lower: ast.expr, end: int) -> ast.Slice:
-    return ast.Slice(lower, ast.UnaryOp(ast.USub(), ast.Constant(-end)) if end else None)
-
-
 def _is_value(slot: Slot, node: ast.AST) -> bool:
     """Whether a node is a value that something else may stand for."""
     is_read = isinstance(getattr(node, "ctx", None) or ast.Load(), ast.Load)
@@ -223,39 +232,35 @@ def _is_value(slot: Slot, node: ast.AST) -> bool:
     return is_read and is_plain and slot[1] != "func" and not isinstance(slot[0], (ast.For, ast.Attribute))
 
 
-CALLS = {"copy": "deepcopy", "repeat": "repeat_interleave", "nanmean": "mean", "nansum": "sum"}
-"""What students call, and no solution."""
+METHODS = {"detach": True, "exp": True, "log": True, "mean": True, "bool": False}
+"""Whether a method is one of fractions."""
 
 
-def _calls(node: ast.AST) -> Iterator[ast.AST]:
-    """Another function, or `min=` for `max=`."""
-    if not isinstance(node, ast.Call):
-        return
-    if isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
-        yield changed(node, func=changed(node.func, attr=CALLS[node.func.attr]))
-    for i, keyword in enumerate(node.keywords):
-        for other in NAMES.get(keyword.arg or "", ()):
-            others = [*node.keywords[:i], changed(keyword, arg=other), *node.keywords[i + 1 :]]
-            yield changed(node, keywords=others)
-
-
-METHODS = ("detach", "exp", "log", "mean", "bool")
-
-
-def _methods(slot: Slot, node: ast.AST) -> Iterator[ast.AST]:
+def _methods(slot: Slot, node: ast.AST, kinds: Mapping[str, Any]) -> Iterator[ast.AST]:
     """A method that is missing at a value, a sign, a `not` at flags, or the reverse of a list."""
     if not isinstance(node, ast.expr) or isinstance(node, ast.Constant) or not _is_value(slot, node):
         return
     if isinstance(slot[0], (ast.keyword, ast.Slice)):
         return
-    for name in METHODS:
-        yield ast.Call(ast.Attribute(node, name, ast.Load()), [], [])
-    yield ast.UnaryOp(ast.USub(), node)
-    yield ast.UnaryOp(ast.Invert(), node)
-    if isinstance(node, ast.Name) and isinstance(slot[0], ast.Call):
+    kind = kinds.get(getattr(node, "id", ""))
+    if kind in (None, list) and isinstance(node, ast.Name) and isinstance(slot[0], ast.Call):
         yield ast.Subscript(node, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1))), ast.Load())
+    if not isinstance(kind, type):
+        of_kind = (name for name, of_fractions in METHODS.items() if kind is None or kind[-1:] == (of_fractions,))
+        yield from (ast.Call(ast.Attribute(node, name, ast.Load()), [], []) for name in of_kind)
+        yield ast.UnaryOp(ast.Invert(), node)
+    yield ast.UnaryOp(ast.USub(), node)
 
 
-def _names(slot: Slot, node: ast.AST, names: list[str]) -> Iterator[ast.AST]:
+def _names(slot: Slot, node: ast.AST, names: list[str], kinds: Mapping[str, Any]) -> Iterator[ast.AST]:
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and slot[1] != "func":
-        yield from (changed(node, id=other) for other in names if other != node.id)
+        same = (other for other in names if other != node.id and kinds.get(other) == kinds.get(node.id))
+        yield from (changed(node, id=other) for other in same)
+
+
+def _one_off(slot: Slot, node: ast.AST) -> Iterator[ast.AST]:
+    """The index before, or behind."""
+    parent, field, _ = slot
+    if isinstance(node, ast.Name) and (field == "slice" or (isinstance(parent, ast.Tuple) and field == "elts")):
+        for sign in (ast.Sub(), ast.Add()):
+            yield ast.BinOp(node, sign, ast.Constant(1))

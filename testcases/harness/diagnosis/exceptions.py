@@ -41,11 +41,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         "compare with each value, or use `torch.isin`",
     ),
     (
-        r"cannot assign to field|FrozenInstanceError|can't set attribute",
-        "a frozen dataclass or a NamedTuple can't be changed, so make a new one",
-        "`dataclasses.replace(x, field=value)`, or `x._replace(field=value)` for a NamedTuple",
-    ),
-    (
         r"Boolean value of Tensor with more than one value",
         "`if`, `and`, `or`, `min` and `max` of Python ask a whole tensor for one yes or no",
         "use `torch.where`, `&`, `|` or `torch.minimum`",
@@ -68,21 +63,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         "look for detach, no_grad, `.item()` and `torch.tensor(...)`",
     ),
     (
-        r"backward through the graph a second time",
-        "`backward` runs twice through one graph",
-        "do a new forward pass for each loss, or make one loss of all parts",
-    ),
-    (
-        r"'\w*Output\w*' object has no attribute 'logits'",
-        "this comes from a backbone, `base_model`, which has no head, so it has no logits",
-        "call the whole language model",
-    ),
-    (
-        r"takes (from )?\d+ (to \d+ )?positional arguments? but \d+ (was|were) given",
-        "a call passes more arguments by position than the function takes",
-        "pass the last ones by name",
-    ),
-    (
         r"received an invalid combination of arguments",
         "torch has no form of this call that takes these arguments, so pass the options by name",
         "for example `dim=1`",
@@ -91,11 +71,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         r"too many indices for tensor",
         "`x[:, i]` counts from the first dimension, so it fails where there is only one",
         "`x[..., i]` counts from the last",
-    ),
-    (
-        r"cannot assign .* as parameter",
-        "a parameter of a module can't be replaced by a plain tensor",
-        "change it in place under no_grad, with `copy_`, `div_` or `sub_`",
     ),
     (
         r"selected index k out of range",

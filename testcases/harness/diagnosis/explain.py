@@ -7,6 +7,7 @@ makes it right; else less sure things. At last nothing, since silence is better 
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 from collections import Counter, deque
@@ -20,18 +21,18 @@ from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, examples, kept
-from ..report.alike import alike, same_outcome
+from ..report.alike import same_outcome
 from ..report.failures import CheckFailed
-from .code import bare_function, definitions_in, distance, exercises_named_in, function_in, words_of
+from .code import bare_function, definitions_in, distance, exercises_named_in, words_of
 from .cost import calls_made
 from .depends import facts, has_effect
 from .exceptions import cause_of_error, names_in
 from .invariants import broken
 from .mistakes import Bench, bench_of
-from .own_code import OwnCode, Search
-from .parts import Answers, On, agree, is_evidence, parts_of
-from .signs import digits_lost, has_16_bits, sign_of
-from .values import Cause, Diagnosis, Invariant, Mistake, Named, Part, Repair, Seen, Shows, Sign, Twice
+from .own_code import OwnCode
+from .parts import Answers, On, agree, is_evidence
+from .signs import has_16_bits, sign_of
+from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Seen, Shows, Sign, Twice
 
 FirstFailure = Callable[[Executor, str, str], CheckFailed | None]
 """Runs the tests of an exercise, or of a whole lesson where none is named, and gives the first that fails."""
@@ -70,27 +71,20 @@ class Explanation:
         self._searches: Counter[tuple[str, str]] = Counter()
         self._costs: dict[tuple[str, str, str | None], int] = {}
 
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
-        """Why this answer is wrong.
-
-        Args:
-            neighbors: look for the fault in the exercises that this one calls, too.
-            part: of the answer, which is shown.
-        """
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
+        """Why this answer is wrong; with `neighbors` also by the exercises that this one calls."""
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
         found = Diagnosis()
         with left_out():
-            found = self._explained((call, self._reference.run(call), outcome), part, neighbors)
+            found = self._explained((call, self._reference.run(call), outcome), neighbors)
         with left_out():
             found = replace(found, twice=self._twice(call.lesson, call.exercise))
         return found
 
-    def _explained(self, seen: Seen, part: Part | None, neighbors: bool) -> Diagnosis:
+    def _explained(self, seen: Seen, neighbors: bool) -> Diagnosis:
         asked, right, mine = seen
         key = asked.lesson, asked.exercise
-        if suspects(asked.lesson):
-            return Diagnosis(self._in_a_hunt(seen, part))
         if same_outcome(right, mine):  # Too near to the right answer for any mistake to tell.
             return Diagnosis((sign,) if (sign := self._sign(seen)) else ())
         earlier = self._failed.setdefault(key, [])
@@ -99,9 +93,9 @@ class Explanation:
             return Diagnosis(known)
         if neighbors and self._cost(asked) < TOO_MANY and (inside := self._inside(seen)):
             return inside
-        if mine.error and (sign := cause_of_error(mine.error, asked, self._names(*key))):
+        if mine.error and (sign := cause_of_error(mine.error, asked, names_in(self._text(*key)))):
             return Diagnosis((sign,))
-        causes = self._search(seen, part)
+        causes = self._search(seen) or self._invariant(seen)
         earlier[:] = [*earlier, seen][-MAX_FAILED:]
         if causes:
             self._found.setdefault(key, []).append(causes)
@@ -116,14 +110,14 @@ class Explanation:
             if isinstance(first, Named):
                 explains = same_outcome(mine, bench.ask(asked, *first.mistakes))
             else:
-                explains = isinstance(last, Repair)  # With it every test passed.
+                explains = isinstance(last, Repair) and last.is_all  # With it every test passed.
             if explains:
                 return causes
         return ()
 
-    def _search(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
+    def _search(self, seen: Seen) -> tuple[Cause, ...]:
         """The order: an idea that explains all, with the line of the student's own code, since a line without an idea
-        is a riddle; then two mistakes or two edits; then what explains most; then what explains some."""
+        is a riddle; then two mistakes; then what explains most; then what explains some."""
         asked, _, mine = seen
         key = asked.lesson, asked.exercise
         self._searches[key] += 1
@@ -131,61 +125,44 @@ class Explanation:
             return ()
         bench, is_first = bench_of(*key), self._searches[key] == 1
         most = min(MOST_TRIED, CALLS // self._cost(asked)) // len(self._searches)
-        lost = self._of_16_bits(seen)
-        candidates = [] if lost else [*self._candidates(bench, seen, part, most)]
+        sign = self._sign(seen)
+        # Numbers of 16 bits agree by chance.
+        candidates = [] if sign and has_16_bits(asked) else [*self._candidates(bench, seen, most)]
         whole = next((Named((one,)) for one in candidates if self._is_whole(bench, (one,), seen)), None)
-        idea: Cause | None = whole or lost or self._sign(seen)
+        idea: Cause | None = whole or sign
         found: tuple[Cause, ...] = (idea,) if idea else ()
         # A search takes long, and an exercise has dozens of tests.
-        own = self._own_search(seen, most, bool(whole)) if is_first and most >= FEW else None
+        own = self._own_code(seen, most, bool(whole)) if is_first and most >= FEW else None
         if own and (line := own.once()):
-            if not found and line.steps[0].only_adds:  # Then the line alone gives no idea.
-                found = tuple(one for one in self._fact(seen, part) if getattr(one, "shows", None) is Shows.IGNORED)
+            if not found and line.step.only_adds:  # Then the line alone gives no idea.
+                found = tuple(one for one in self._fact(seen) if getattr(one, "shows", None) is Shows.IGNORED)
             return (*found, line)
-        if whole or most < FEW:
+        if whole or (most < FEW and not suspects(asked.lesson)):
             return found
-        singles = [(one,) for one in candidates]
-        near, share = self._nearest_to(bench, singles, On.MOST)
+        near, share = self._nearest_to(bench, [(one,) for one in candidates], On.MOST)
         if share == 1:
             return (Named(near),)
-        pairs = self._giving_pairs(seen, candidates, most) if is_first else []
-        pair = next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ())
-        is_named = bool(pair) and all(one.wrong for one in pair)
-        if own and not is_named and (lines := own.twice()):
-            return (*found, lines)
-        if pair:
+        pairs = self._giving_pairs(seen, candidates, most) if is_first and most >= FEW else []
+        if pair := next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ()):
             return (Named(near if {*near} & {*pair} else pair),)
-        # Of two it is said only where somebody has named both.
-        listed = [pair for pair in pairs if pair[0].wrong and pair[1].wrong]
+        # Of two it is said only where somebody has named both, and no chance agrees.
+        has_fractions = self._answers(*key).has_fractions
+        listed = [pair for pair in pairs if has_fractions and pair[0].wrong and pair[1].wrong]
         if near := near or self._nearest_to(bench, listed, On.MOST)[0]:
             return (Named(near, is_all=False),)
         if idea or mine.error:
             return found
-        for several in (singles, listed):
-            if some := self._nearest_to(bench, several, On.SOME)[0]:
-                return (Named(some, is_all=False),)
-        return self._fact(seen, part)
+        # What has no effect is a fact, and asked for as such.
+        every = [(one,) for one in self._sorted(*key)[:most] if not (one.sign and one.sign.shows is Shows.IGNORED)]
+        if some := self._nearest_to(bench, [*listed, *every], On.SOME)[0]:
+            return (Named(some, is_all=False),)
+        return self._fact(seen) or ((place,) if own and (place := own.climb()) else ())
 
-    def _in_a_hunt(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
-        """Of a repair of lesson 10: what is found by search would be the answer, so it is a place at most."""
-        asked, right, mine = seen
-        key = asked.lesson, asked.exercise
-        bench = bench_of(*key)
-        named = [one for one in self._candidates(bench, seen, part, CALLS // self._cost(asked)) if one.wrong]
-        for one in named if not same_outcome(right, mine) else ():
-            if self._is_whole(bench, (one,), seen):
-                return (Named((one,)),)
-        if near := self._nearest_to(bench, ((one,) for one in named), On.MOST)[0]:
-            return (Named(near),)
-        with left_out():
-            if mine.error and (sign := cause_of_error(mine.error, asked, self._names(*key))):
-                return (sign,)
-            if sign := self._sign(seen):
-                return (sign,)
-        if found := self._fact(seen, part):
-            return found
+    def _invariant(self, seen: Seen) -> tuple[Cause, ...]:
+        """What a repair of a suspect breaks."""
+        asked = seen[0]
         if suspect := suspects(asked.lesson).get(asked.exercise):
-            questions = [asked, *self._wrong_and_good(*key)[0]]
+            questions = [asked, *self._wrong_and_good(asked.lesson, asked.exercise)[0]]
             return (Invariant(text),) if (text := broken(suspect, questions, self._both)) else ()
         return ()
 
@@ -195,7 +172,7 @@ class Explanation:
         """Whether another exercise, which this one calls, is at fault: with a right one this answer is right."""
         asked, right, mine = seen
         called = self._called(asked.lesson, asked.exercise) if isinstance(self._subject, InProcess) else []
-        for other in (one for one in called if not self._is_right(asked.lesson, one)):
+        for other in (one for one in called if self._answers(asked.lesson, one).wrong_ones):
             with suppress(Missing):  # There is nothing to put the right one in place of.
                 answer = self._with_right(asked.lesson, other).run(asked)
                 if same_outcome(right, answer) or (mine.error and not answer.error):
@@ -224,7 +201,7 @@ class Explanation:
 
     # What the mistakes answer
 
-    def _candidates(self, bench: Bench, seen: Seen, part: Part | None, most: int) -> Iterator[Mistake]:
+    def _candidates(self, bench: Bench, seen: Seen, most: int) -> Iterator[Mistake]:
         """Those that give this answer. A question that costs much is asked of one that gives all examples."""
         every = iter(self._sorted(bench.lesson, bench.exercise))
         if most < FEW:
@@ -232,15 +209,13 @@ class Explanation:
             alike = (one for one in every if agree(functools.partial(_of_example, bench, (one,)), answers, On.ALL))
             # Where no example is wrong, several agree, and only what somebody has named is believed.
             every, most = (alike, 1) if answers.wrong_ones else ((one for one in alike if one.wrong), MOST_SLOW)
-        given = (one for one in itertools.islice(every, most) if self._gives(bench, one, seen, part))
+        given = (one for one in itertools.islice(every, most) if self._gives(bench, one, seen))
         return (one for one in given if not self._is_refuted((one,), seen))
 
-    def _gives(self, bench: Bench, mistake: Mistake, seen: Seen, part: Part | None) -> bool:
+    def _gives(self, bench: Bench, mistake: Mistake, seen: Seen) -> bool:
         """Whether it gives the answer, or its values where these are wrong: gradients are lost elsewhere as well."""
         asked, right, mine = seen
         theirs = bench.ask(asked, mistake)
-        if part and part.is_slope and not alike(parts_of(mine).get(part), parts_of(theirs).get(part)):
-            return False
         in_value = not same_outcome(right, mine, values_only=True)
         return same_outcome(mine, theirs, values_only=in_value) and not same_outcome(right, theirs)
 
@@ -258,13 +233,6 @@ class Explanation:
         if not all(same_outcome(mine, bench.ask(asked, *mistakes)) for asked, _, mine in earlier):
             return False
         return agree(functools.partial(_of_example, bench, mistakes), answers, On.ALL) == 1
-
-    def _of_16_bits(self, seen: Seen) -> Sign | None:
-        """That 16 bits are too few: numbers so rough agree by chance, so no mistake is named."""
-        with left_out():
-            if not seen[2].error and has_16_bits(seen[0]):
-                return digits_lost(*seen, self._both)
-        return None
 
     def _nearest_to(
         self, bench: Bench, several: Iterable[tuple[Mistake, ...]], on: On
@@ -300,41 +268,31 @@ class Explanation:
 
     @kept
     def _sorted(self, lesson: str, exercise: str) -> list[Mistake]:
-        """The mistakes, the named ones first, each kind in the order of its words."""
-        bench = bench_of(lesson, exercise)
+        """The mistakes, the named ones first, each kind in the order of its words; of a suspect no others."""
+        bench, hunt = bench_of(lesson, exercise), suspects(lesson)
         return sorted(
-            (one for one in bench.mistakes if bench.exists(one)),
-            key=lambda one: (one.wrong is None, self._distance(lesson, exercise, one)),
+            (one for one in bench.mistakes if bench.exists(one) and (one.wrong or not hunt)),
+            key=lambda one: (one.wrong is None, distance(self._words(lesson, exercise), bench.words(one))),
         )
-
-    def _distance(self, lesson: str, exercise: str, mistake: Mistake) -> int:
-        if mistake.change is None:
-            return 0
-        return distance(self._words(lesson, exercise), bench_of(lesson, exercise).words(mistake))
 
     # What the student's code shows
 
-    def _own_search(self, seen: Seen, most: int, only_line: bool) -> Search | None:
-        """Of the edits with which every test passes; or, where the mistake is known, of the line that has it: there the
-        examples tell, of a few edits."""
-        key = seen[0].lesson, seen[0].exercise
-        if (own := self._own_code(*key)) is None:
+    def _own_code(self, seen: Seen, most: int, only_line: bool) -> OwnCode | None:
+        """For the edits with which every test passes; or, where the mistake is known, for the line that has it: there
+        the examples tell, of a few edits."""
+        lesson, exercise = key = seen[0].lesson, seen[0].exercise
+        # Of a suspect the line that a search finds would be the answer.
+        if suspects(lesson) or not isinstance(self._subject, InProcess):
             return None
-        passes = (lambda _: True) if only_line else functools.partial(self._passes, *key)
-        return Search(
-            own, self._words(*key), seen, self._answers(*key).seen, passes, FOR_THE_LINE if only_line else most
-        )
 
-    def _passes(self, lesson: str, exercise: str, executor: InProcess) -> bool:
-        return self._first_failure(executor, lesson, exercise) is None
+        def passes(executor: InProcess) -> bool:
+            return only_line or self._first_failure(executor, *key) is None
 
-    @kept
-    def _own_code(self, lesson: str, exercise: str) -> OwnCode | None:
+        others = [one for one in self._answers(*key).seen if one[0] is not seen[0]]
         with suppress(LookupError):
-            if isinstance(self._subject, InProcess):
-                file = read_lesson(lesson).file_of(exercise)
-                given = bare_function(self._reference.text(lesson, file), exercise)
-                return OwnCode(self._subject, lesson, exercise, given)
+            given = bare_function(self._reference.text(lesson, read_lesson(lesson).file_of(exercise)), exercise)
+            most = FOR_THE_LINE if only_line else most
+            return OwnCode(self._subject, given, self._words(*key), [seen, *others], passes, most)
         return None
 
     def _sign(self, seen: Seen) -> Sign | None:
@@ -344,18 +302,15 @@ class Explanation:
             return None if seen[2].error else sign_of(seen, wrong, self._both)
         return None
 
-    def _fact(self, seen: Seen, part: Part | None) -> tuple[Cause, ...]:
+    def _fact(self, seen: Seen) -> tuple[Cause, ...]:
         """What the student's answer depends on, and must not, or must."""
         with left_out():
             wrong_and_good = self._wrong_and_good(seen[0].lesson, seen[0].exercise)
-            return (*itertools.islice(facts(seen[0], part, *wrong_and_good, self._both), 1),)
+            return (*itertools.islice(facts(seen[0], *wrong_and_good, self._both), 1),)
         return ()
 
     def _text(self, lesson: str, exercise: str) -> str:
         return self._subject.text(lesson, read_lesson(lesson).file_of(exercise))
-
-    def _names(self, lesson: str, exercise: str) -> set[str]:
-        return names_in(self._text(lesson, exercise))
 
     @kept
     def _twice(self, lesson: str, exercise: str) -> Twice | None:
@@ -370,11 +325,14 @@ class Explanation:
     @kept
     def _words(self, lesson: str, exercise: str) -> Counter[str]:
         """How many more there are of each in the subject's code than in the reference's; none where it has no text."""
-        file = read_lesson(lesson).file_of(exercise)
-        own, right = (
-            words_of(function_in(one.text(lesson, file), exercise)) for one in (self._subject, self._reference)
-        )
-        own.subtract(right if own else ())
+        own, right = Counter[str](), Counter[str]()
+        with suppress(LookupError, SyntaxError, ValueError, RecursionError):
+            file = read_lesson(lesson).file_of(exercise)
+            texts = (
+                ast.unparse(bare_function(one.text(lesson, file), exercise)) for one in (self._subject, self._reference)
+            )
+            own, right = map(words_of, texts)
+        own.subtract(right)
         return own
 
     # Answers
@@ -386,11 +344,6 @@ class Explanation:
         if asked and self._cost(asked[0]) >= TOO_MANY:
             asked = asked[:MOST_SLOW]
         return Answers([(one, due, self._subject.run(one)) for one, due in zip(asked, right, strict=False)])
-
-    @kept
-    def _is_right(self, lesson: str, exercise: str) -> bool:
-        """Whether the subject answers every example of an exercise as the reference does."""
-        return not self._answers(lesson, exercise).wrong_ones
 
     def _wrong_and_good(self, lesson: str, exercise: str) -> tuple[list[Call], list[Call]]:
         """The examples that the subject has wrong, and those that it has right."""
@@ -417,5 +370,5 @@ def _of_example(bench: Bench, mistakes: Sequence[Mistake], index: int) -> Outcom
 class NoExplanation(Explanation):
     """For whoever asks only whether a test passes."""
 
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
         return Diagnosis()

@@ -29,7 +29,6 @@ from .values import CHEAP, Mistake, Shows, Sign
 
 SECONDS = 0.25
 """A changed reference may run for ever; the reference itself never needs as much."""
-MAX_KEPT = 2_000
 
 
 class Bench:
@@ -40,7 +39,6 @@ class Bench:
         self._executor = InProcess(SOLUTIONS, [lesson])
         self._function = inspect.unwrap(self._executor.function(lesson, exercise))
         self._right = self._function.__code__
-        self._kept: dict[tuple[Any, str], Outcome] = {}
         self.region = region_text(lesson, exercise)
         lines, place = region_of(lesson, exercise)
         node = definitions_in("\n".join(lines), exercise)[-1]
@@ -52,22 +50,14 @@ class Bench:
         """The lines before the region, its indent, and those behind it."""
         self.examples = examples(lesson, exercise)
 
-    @property
+    @functools.cached_property
     def mistakes(self) -> tuple[Mistake, ...]:
         """First those that the lesson names."""
-        return (*self._named(), *self._made())
-
-    @kept
-    def _named(self) -> tuple[Mistake, ...]:
         own = [one for one in wrong_answers(self.lesson) if one.exercise == self.exercise]
         # A test that a student writes is read as a text, so that other code in its place changes nothing.
         by_file = self.exercise.startswith("test_")
-        changes = (None if by_file else one.change.apply for one in own)
-        return tuple(Mistake(change, wrong=one) for change, one in zip(changes, own, strict=True))
-
-    @kept
-    def _made(self) -> tuple[Mistake, ...]:
-        return tuple(_made_of(self))
+        named = (Mistake(None if by_file else one.change.apply, wrong=one) for one in own)
+        return (*named, *_made_of(self))
 
     @kept
     def words(self, *mistakes: Mistake) -> Counter[str]:
@@ -81,23 +71,13 @@ class Bench:
         """Whether the changes can be made, one after the other, and give Python."""
         return mistakes[0].change is None or self._code(*mistakes) is not None
 
-    def ask(self, call: Call, *mistakes: Mistake) -> Outcome:
-        """What the exercise answers with these mistakes; to a slow question kept for the next student."""
-        if call.seconds <= CHEAP or any(isinstance(one, Tensor) for one in call.arguments.values()):
-            return self._answer(call, mistakes)  # A tensor's text does not say all.
-        key = mistakes, repr(call)
-        if key not in self._kept:
-            if len(self._kept) == MAX_KEPT:
-                self._kept.clear()
-            self._kept[key] = self._answer(call, mistakes)
-        return self._kept[key]
-
     @kept
     def ask_example(self, index: int, *mistakes: Mistake) -> Outcome:
-        """The same of an example, kept for the next student."""
+        """What it answers to an example, kept for the next student."""
         return self.ask(self.examples[index], *mistakes)
 
-    def _answer(self, call: Call, mistakes: tuple[Mistake, ...]) -> Outcome:
+    def ask(self, call: Call, *mistakes: Mistake) -> Outcome:
+        """What the exercise answers with these mistakes."""
         if mistakes and mistakes[0].change is None and mistakes[0].wrong:
             return shared_reference().changed(self.lesson, mistakes[0].wrong).run(call)
         code = self._code(*mistakes) if mistakes else self._right

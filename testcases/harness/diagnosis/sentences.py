@@ -75,6 +75,10 @@ SENTENCES: dict[Shows, tuple[str, str]] = {
         "`.item()`, `float()` and Python's arithmetic make one of a tensor",
     ),
     Shows.A_TENSOR: ("this is a tensor, and it should be a Python number", "`.item()` makes one"),
+    Shows.SQUEEZED: (
+        "a dimension of size 1 is gone, and your answer should keep the shape {0}",
+        "`squeeze()` takes away every dimension of size 1, so name the one you mean, as in `squeeze(-1)`",
+    ),
     Shows.PADDING_ENTERS: (
         "padding enters, because one more column where `{0}` is False changes your answer",
         "select the real tokens first, then compute",
@@ -104,15 +108,16 @@ def causes_of(diagnosis: Diagnosis, exercise: str) -> list[tuple[str, str]]:
     report."""
     found = [("", _of_twice(diagnosis.twice))] if diagnosis.twice else []
     ideas = [one for one in diagnosis.causes if not isinstance(one, Repair)]
-    step = next((one.steps[0] for one in diagnosis.causes if isinstance(one, Repair)), None)
+    step = next((one.step for one in diagnosis.causes if isinstance(one, Repair)), None)
     if diagnosis.inside:
         last = "." if diagnosis.causes else ". Fix it first."
         found.append((HEAD, f"`{diagnosis.inside}`, which `{exercise}` calls, isn't right yet{last}"))
     there, head = "There, " if diagnosis.inside else "", ""
     for cause in ideas or diagnosis.causes:
         first = "Must hold:" if isinstance(cause, Invariant) else HEAD
-        if isinstance(cause, Named) and not cause.is_all:
-            first = f"{'One' if len(cause.mistakes) == 1 else 'Two'} of several causes:"
+        if isinstance(cause, Named | Repair) and not cause.is_all:
+            several = isinstance(cause, Named) and len(cause.mistakes) > 1
+            first = f"{'Two' if several else 'One'} of several causes:"
         for idea in _ideas(cause):
             found.append((head or ("" if there else first), f"{there}{idea.rstrip('.')}."))
             head, there = "And:", ""
@@ -124,8 +129,8 @@ def causes_of(diagnosis: Diagnosis, exercise: str) -> list[tuple[str, str]]:
 
 HEAD = "Likely cause:"
 LETTERS = f"{string.ascii_letters}{string.digits}_ "
-SHOWN, SHOWN_OF_TWO = 60, 44
-"""Characters of a student's code that a sentence shows, of one place or of two."""
+SHOWN = 60
+"""Characters of a student's code that a sentence shows."""
 
 
 def remedies_of(diagnosis: Diagnosis) -> list[str]:
@@ -173,12 +178,10 @@ def _remedies(cause: Cause) -> list[str]:
     if isinstance(cause, Sign):
         return [_of_sign(cause)[1]]
     if isinstance(cause, Repair):
-        return [
-            f"in line {one.line}, write `{_around(one.new, one.old)}` instead of `{_around(one.old, one.new)}`"
-            if one.new
-            else f"leave out `{_around(one.old, one.new)}` in line {one.line}"
-            for one in cause.steps
-        ]
+        one = cause.step
+        old, new = _around(one.old, one.new), _around(one.new, one.old)
+        written = f"in line {one.line}, write `{new}` instead of `{old}`"
+        return [written if new else f"leave out `{old}` in line {one.line}"]
     return []
 
 
@@ -200,24 +203,21 @@ def _of_sign(sign: Sign) -> tuple[str, str]:
 
 
 def _of_repair(repair: Repair) -> str:
-    shown = SHOWN if len(repair.steps) == 1 else SHOWN_OF_TWO
-    places = [f"line {one.line}, `{_around(one.old, one.new, shown)}`" for one in repair.steps]
-    if len(places) > 1:
-        return f"two places aren't right yet, {' and '.join(places)}. With a change in each, every test passes"
-    place = f"{places[0]}, isn't right yet{_wrong_words(repair.steps[0])}"
-    return f"{place}. With one change there, every test passes"
+    step, then = repair.step, "every test passes" if repair.is_all else "more numbers are right"
+    place = f"line {step.line}, `{_around(step.old, step.new)}`, isn't right yet{_wrong_words(step)}"
+    return f"{place}. With one change there, {then}"
 
 
-def _around(text: str, other: str, shown: int = SHOWN) -> str:
+def _around(text: str, other: str) -> str:
     """So much of a piece of code as is shown: the part where the other begins to differ."""
-    if len(text) <= shown:
+    if len(text) <= SHOWN:
         return text
     differs = len(commonprefix([text, other]))
-    if differs < shown // 2:
-        return f"{text[: shown - 4]} ..."
-    first = min(differs - shown // 2, len(text) - shown + 4)
+    if differs < SHOWN // 2:
+        return f"{text[: SHOWN - 4]} ..."
+    first = min(differs - SHOWN // 2, len(text) - SHOWN + 4)
     first = differs - len(text[first:differs].lstrip(LETTERS))  # between two words
-    last = first + shown - 8
+    last = first + SHOWN - 8
     return f"... {text[first:last]} ..." if last + 4 < len(text) else f"... {text[first:]}"
 
 

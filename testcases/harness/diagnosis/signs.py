@@ -2,17 +2,17 @@
 too large, and of which type it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..execution.messages import Call, Outcome, fields_of, tensors_in
+from ..execution.messages import Call, Outcome
 from ..report.alike import same_outcome, same_slope
 from .mistakes import is_float
-from .parts import floats_of
+from .parts import beside, leaves_of
 from .values import Ask, Seen, Shows, Sign
 
 
@@ -24,11 +24,12 @@ def sign_of(failing: Seen, wrong: Sequence[Call], ask: Ask) -> Sign | None:
     told = (
         (lambda: _changed(right, mine)),
         (lambda: _form(right, mine)),
+        (lambda: _squeezed(right, mine, wrong, ask)),
         (lambda: _gradient(*failing, wrong, ask)),
         (lambda: _of_nan(right, mine)),
         (lambda: _dtype(right, mine)),
         (lambda: _overflows(*failing, ask)),
-        (lambda: digits_lost(*failing, ask)),
+        (lambda: _digits_lost(*failing, ask)),
         (lambda: _nan_made(*failing)),
     )
     return next(filter(None, (tell() for tell in told)), None)
@@ -57,19 +58,18 @@ def _gradient(asked: Call, right: Outcome, mine: Outcome, wrong: Sequence[Call],
 
 
 def _of_nan(right: Outcome, mine: Outcome) -> Sign | None:
-    pairs = [*numbers_of(right, mine), *floats_of(right.value, mine.value)]
-    return Sign(Shows.NAN_HIDDEN) if any(_has_nan(due) and not _has_nan(got) for due, got in pairs) else None
+    is_hidden = any(_has_nan(due) and not _has_nan(got) for due, got in beside(right, mine))
+    return Sign(Shows.NAN_HIDDEN) if is_hidden else None
 
 
 def _dtype(right: Outcome, mine: Outcome) -> Sign | None:
-    every = zip(tensors_in(right.value), tensors_in(mine.value), strict=False)
-    pairs = [(due.dtype, got.dtype) for due, got in every if due.shape == got.shape and due.dtype != got.dtype]
-    return Sign(Shows.OTHER_DTYPE, tuple(str(one) for one in reversed(pairs[0]))) if pairs else None
+    pairs = [(str(got.dtype), str(due.dtype)) for due, got in beside(right, mine) if due.dtype != got.dtype]
+    return Sign(Shows.OTHER_DTYPE, pairs[0]) if pairs else None
 
 
 def _overflows(asked: Call, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
     """Infinity or NaN of an answer that is right of smaller numbers."""
-    if not any(bool((due.isfinite() & ~got.isfinite()).any()) for due, got in numbers_of(right, mine)):
+    if not any(bool((due.isfinite() & ~got.isfinite()).any()) for due, got in beside(right, mine)):
         return None
     large = {name: one for name, one in asked.arguments.items() if is_float(one) and bool((one.abs() > 80).any())}
     smaller = {name: one.clamp(-30, 30) for name, one in large.items()}
@@ -86,16 +86,16 @@ def _nan_made(asked: Call, right: Outcome, mine: Outcome) -> Sign | None:
     is_finite = all(bool(one.isfinite().all()) for one in asked.arguments.values() if is_float(one))
     if asked.scenario or not is_finite:
         return None
-    pairs = [*numbers_of(right, mine), *floats_of(right.value, mine.value)]
-    return Sign(Shows.NAN_MADE) if any(_has_nan(got) and not _has_nan(due) for due, got in pairs) else None
+    is_made = any(_has_nan(got) and not _has_nan(due) for due, got in beside(right, mine))
+    return Sign(Shows.NAN_MADE) if is_made else None
 
 
-def digits_lost(asked: Call, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
+def _digits_lost(asked: Call, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
     """Right of the same numbers in float64."""
     narrow = {name: one for name, one in asked.arguments.items() if is_float(one) and one.dtype != torch.float64}
     if not narrow or asked.scenario or (asked.grad_of and same_outcome(right, mine, values_only=True)):
         return None
-    if any(_has_nan(got) for _, got in numbers_of(right, mine)):
+    if any(_has_nan(got) for _, got in beside(right, mine)):
         return None
     dtype = str(next(iter(narrow.values())).dtype).removeprefix("torch.")
     wide = {name: one.double() for name, one in narrow.items()}
@@ -106,21 +106,14 @@ def has_16_bits(asked: Call) -> bool:
     return any(is_float(one) and one.dtype in (torch.float16, torch.bfloat16) for one in asked.arguments.values())
 
 
-def numbers_of(right: Outcome, mine: Outcome) -> list[tuple[Tensor, Tensor]]:
-    """The tensors of both answers; none if they are not of the same form."""
-    due, got = ([*tensors_in(one.value)] for one in (right, mine))
-    if [one.shape for one in due] != [one.shape for one in got]:
-        return []
-    return [pair for pair in zip(due, got, strict=True) if all(one.is_floating_point() for one in pair)]
-
-
 def _has_nan(tensor: Any) -> bool:
-    return bool(tensor.isnan().any()) if isinstance(tensor, Tensor) else isinstance(tensor, float) and tensor != tensor
+    return isinstance(tensor, Tensor) and bool(tensor.isnan().any())
 
 
 def _form(right: Outcome, mine: Outcome) -> Sign | None:
     """What a wrong type of the answer, or of its first part that has one, comes from."""
-    for due, got in _forms(right.value, mine.value):
+    found = dict(leaves_of(mine.value))
+    for due, got in ((one, found[path]) for path, one in leaves_of(right.value) if path in found):
         if isinstance(due, Tensor) and isinstance(got, (int, float)):
             return Sign(Shows.A_NUMBER)
         if isinstance(due, (int, float)) and isinstance(got, Tensor):
@@ -128,11 +121,14 @@ def _form(right: Outcome, mine: Outcome) -> Sign | None:
     return None
 
 
-def _forms(right: Any, mine: Any) -> Iterator[tuple[Any, Any]]:
-    right, mine = fields_of(right)[0], fields_of(mine)[0]
-    if isinstance(right, dict) and isinstance(mine, dict):
-        yield from ((right[key], mine[key]) for key in right if key in mine)
-    elif isinstance(right, tuple) and isinstance(mine, tuple) and len(right) == len(mine):
-        yield from zip(right, mine, strict=True)
-    else:
-        yield right, mine
+def _squeezed(right: Outcome, mine: Outcome, wrong: Sequence[Call], ask: Ask) -> Sign | None:
+    """Sizes of 1 are gone, and nothing else is wrong anywhere."""
+    if not _lacks_ones(right, mine) or not all(_lacks_ones(*ask(one)) for one in wrong):
+        return None
+    return Sign(Shows.SQUEEZED, (tuple(right.value.shape),))
+
+
+def _lacks_ones(right: Outcome, mine: Outcome) -> bool:
+    due, got = right.value, mine.value
+    is_tensor = isinstance(due, Tensor) and isinstance(got, Tensor)
+    return is_tensor and due.shape != got.shape and [one for one in due.shape if one != 1] == [*got.shape]

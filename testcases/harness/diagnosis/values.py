@@ -19,32 +19,6 @@ CHEAP = 5.0
 """Seconds that a question is given unless it trains; only what is as cheap is asked again, or in other forms."""
 
 
-class Kind(Enum):
-    """What a part of an answer is."""
-
-    VALUE = auto()
-    SLOPE = auto()
-    EFFECT = auto()
-    """An exception, and what else a call did."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of an answer, such as `values`, or the gradient by `rewards`."""
-
-    kind: Kind
-    name: str
-
-    @property
-    def is_slope(self) -> bool:
-        """A scenario has gradients among its values, under such names."""
-        return self.kind is Kind.SLOPE or self.name.endswith("_gradient")
-
-    def holds(self, part: Part) -> bool:
-        """Whether it is this one, or, of a whole value, one of its parts."""
-        return self.kind is part.kind and self.name in ("", part.name)
-
-
 class Shows(Enum):
     """What is wrong with the code, as an answer shows it: `sentences.SENTENCES` has the words of each."""
 
@@ -55,7 +29,7 @@ class Shows(Enum):
 
     # What a call changes, where a gradient or a NaN is lost, and what the numbers are made of.
     CHANGED, UNDUE, CUT_OFF, FLAT, NAN_IN_GRADIENT, NAN_HIDDEN = (auto() for _ in range(6))
-    OTHER_DTYPE, DIGITS_LOST, OVERFLOWS, NAN_MADE, A_NUMBER, A_TENSOR = (auto() for _ in range(6))
+    OTHER_DTYPE, DIGITS_LOST, OVERFLOWS, NAN_MADE, A_NUMBER, A_TENSOR, SQUEEZED = (auto() for _ in range(7))
 
     # What an answer depends on, and must or must not.
     PADDING_ENTERS, ROWS_MIXED = auto(), auto()
@@ -106,9 +80,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Repair:
-    """Changes of the student's own code, with which every test passes."""
+    """A change of the student's own code, with which every test passes, or (not `is_all`) more numbers are right."""
 
-    steps: tuple[Step, ...]
+    step: Step
+    is_all: bool = True
 
 
 @dataclass(frozen=True)

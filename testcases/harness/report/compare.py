@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,8 +32,6 @@ class Difference:
     """Such as "wrong value", "wrong shape"."""
     lines: tuple[str, ...]
     """What to say about it."""
-    part: str = ""
-    """Which part of a tuple or dict it is in."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ def _first(parts: Iterable[tuple[str, Any, Any]], rules: Rules, path: str) -> Di
     for name, expected, got in parts:
         difference = first_difference(expected, got, rules, f"{path}.{name}" if path else name)
         if difference:
-            return replace(difference, part=name)
+            return difference
     return None
 
 

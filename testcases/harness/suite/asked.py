@@ -13,7 +13,6 @@ from torch import Tensor
 
 from ..catalog import task_of
 from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
-from ..diagnosis.values import Kind, Part
 from ..execution.calling import part_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
 from ..execution.scenarios import scenario_of
@@ -67,7 +66,7 @@ class Asked:
         self.is_sound()
         wanted = self._as_expected(expected, dtype, (part,) if part else ())
         rules = self._rules(equal_nan=equal_nan, **near)
-        self._fail_with(first_difference(wanted, self._part(part), rules, part), Kind.VALUE, part)
+        self._fail_with(first_difference(wanted, self._part(part), rules, part))
 
     def _rules(self, **given: Any) -> Rules:
         return Rules(nan=nan_in(self.call.arguments), single=current().of_the_formula, **given)
@@ -95,7 +94,7 @@ class Asked:
         self.is_sound()
         # Where the reference says NaN, it is right.
         rules = self._rules(equal_nan=True, **near)
-        self._fail_with(first_difference(wanted.value, self.outcome.value, rules), Kind.VALUE)
+        self._fail_with(first_difference(wanted.value, self.outcome.value, rules))
         for name, slope in wanted.gradients.items():
             self.gradient_equals(name, slope, **near)
         if not wanted.tracked and not current().of_the_formula:
@@ -143,7 +142,7 @@ class Asked:
         """Fail if global settings are changed, except where the reference changes them too."""
         if left := [text for text in self.outcome.left_behind if text not in self.right.left_behind]:
             lines = [f"not as before the call: {', '.join(left)}"]
-            self.fail("left global settings changed", lines, part=Part(Kind.EFFECT, ""))
+            self.fail("left global settings changed", lines)
         if self.outcome.used_global_random and not (self.right.used_global_random or self.call.scenario):
             self.draws_nothing()
 
@@ -177,17 +176,17 @@ class Asked:
                 else "the answer is cut off from its inputs (detach, no_grad, .item(), .tolist() or torch.tensor(...))"
             )
             lines = [f"expected the gradient by {name}: {show(wanted)}", f"got      none: {reason}"]
-            self.fail("no gradient", lines, part=Part(Kind.SLOPE, name))
+            self.fail("no gradient", lines)
         got = torch.zeros_like(like) if got is None else got
         rules = self._rules(what="gradient", **near)
         difference = first_difference(wanted, got, rules, name)
         if difference and not bool(wanted.any()) and difference.kind == "wrong gradient":
             difference = Difference(difference.kind, (*difference.lines, f"no gradient may flow into {name}"))
-        self._fail_with(difference, Kind.SLOPE, name)
+        self._fail_with(difference)
 
-    def _fail_with(self, difference: Difference | None, kind: Kind, part: str = "") -> None:
+    def _fail_with(self, difference: Difference | None) -> None:
         if difference:
-            self.fail(difference.kind, list(difference.lines), part=Part(kind, part or difference.part))
+            self.fail(difference.kind, list(difference.lines))
 
     def _fail_of_error(self, *first: str) -> None:
         error = self.outcome.error
@@ -195,8 +194,8 @@ class Asked:
         parameters = current().reference.parameters(self.call.lesson, self.call.exercise)
         self.fail(title_of(error, self.call), [*first, *lines_of(error, self.call, parameters)], error)
 
-    def fail(self, kind: str, lines: list[str], error: StudentError | None = None, part: Part | None = None) -> Never:
-        """Write the report; `error` where that is what failed, else the `part` of the answer, if it is one.
+    def fail(self, kind: str, lines: list[str], error: StudentError | None = None) -> Never:
+        """Write the report; `error` where that is what failed.
 
         Raises:
             CheckFailed: always, or
@@ -210,7 +209,7 @@ class Asked:
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
         called = [_show_call(asked), *_told_of(asked)] if loaded else []
-        diagnosis = current().explainer.diagnose(asked, outcome, part=part)
+        diagnosis = current().explainer.diagnose(asked, outcome)
         listed = diagnosis.listed
         causes, read = causes_of(diagnosis, asked.exercise), section_of(diagnosis, asked, lines)
         tail = advice_of(causes, read, asked)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from ..diagnosis.values import Kind, Part
 from ..report.compare import Rules, first_difference
 from ..report.failures import show
 from .asked import Asked, as_tensor
@@ -37,7 +36,7 @@ def told_by_pytest(error: BaseException, calls: list[Asked]) -> None:
     if isinstance(error, AssertionError):
         said = str(error).partition("\nassert ")[0].removeprefix("assert ")
         lines = [f"expected {said}", f"got      {show(last.value)}"]
-        last.fail("wrong value", lines, part=Part(Kind.VALUE, ""))
+        last.fail("wrong value", lines)
     if isinstance(error, (TypeError, AttributeError, KeyError, IndexError, ValueError, RuntimeError)):
         last.matches_reference()  # of another structure than the test expects
 
@@ -48,5 +47,5 @@ def compare_plainly(got: Any, expected: Any, rules: dict[str, Any], engine: Engi
     wanted = as_tensor(expected, dtype) if isinstance(got, Tensor) and not isinstance(expected, dict) else expected
     if difference := first_difference(wanted, got, Rules(**rules, single=engine.of_the_formula)):
         if calls := engine.calls:  # Something that the test has made of answers: the last one is reported.
-            calls[-1].fail(difference.kind, list(difference.lines), part=Part(Kind.VALUE, ""))
+            calls[-1].fail(difference.kind, list(difference.lines))
         raise AssertionError("\n".join(difference.lines))

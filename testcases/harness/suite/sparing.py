@@ -1,7 +1,7 @@
 """The search for causes where many answers are marked."""
 
 from ..diagnosis.explain import Explanation, FirstFailure
-from ..diagnosis.values import Diagnosis, Part
+from ..diagnosis.values import Diagnosis
 from ..execution.executor import Executor
 from ..execution.messages import Call, Outcome
 from ..oracle.reference import Reference
@@ -20,10 +20,10 @@ class Sparing(Explanation):
         super().__init__(subject, reference, first_failure)
         self._tried: dict[tuple[str, str], int] = {}
 
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True, part: Part | None = None) -> Diagnosis:
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
         key = call.lesson, call.exercise
         if self._tried.get(key, 0) >= SEARCHES:
             return Diagnosis()
-        found = super().diagnose(call, outcome, neighbors and not call.scenario, part)
+        found = super().diagnose(call, outcome, neighbors and not call.scenario)
         self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
         return found
