@@ -130,7 +130,9 @@ def _share_of_numbers(ask: Callable[[int], Outcome], answers: Answers) -> float:
         triples = beside(right, mine, theirs)
         if theirs.error and not mine.error or pairs and not triples:
             return 0.0
-        for due, got, other in triples:
+        for due, got, other in (three for three in triples if three[0].dtype == three[1].dtype):
+            if due.dtype != other.dtype:
+                return 0.0
             off = ~near(due, got)
             if bool((~off & ~near(due, other)).any()):
                 return 0.0
