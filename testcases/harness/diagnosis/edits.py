@@ -110,7 +110,7 @@ def _of_slice(node: ast.Slice) -> Iterator[ast.AST]:
             if bound != "step":
                 for operator in (ast.Add(), ast.Sub()):
                     yield changed(node, **{bound: ast.BinOp(value, operator, ast.Constant(1))})
-    ends = [one and ast.unparse(one) for one in (node.lower, node.upper)]
+    ends = [ast.unparse(one) if one else None for one in (node.lower, node.upper)]
     last = ast.UnaryOp(ast.USub(), ast.Constant(1))
     if ends == [None, "-1"]:
         yield changed(node, lower=ast.Constant(1), upper=None)

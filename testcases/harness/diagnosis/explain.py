@@ -48,8 +48,8 @@ MOST_TRIED, FEW, FOR_THE_LINE = 270, 20, 20
 its third a third: who has many mistakes runs the tests again anyway."""
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
-MOST_RIGHT, MOST_SLOW = 3, 4
-"""Examples that are asked first of all mistakes, and those that are asked where each costs much."""
+MOST_RIGHT, MOST_SLOW, MORE = 3, 4, 0.1
+"""Examples that are asked first of all mistakes, and where each costs much; the share that a second mistake adds."""
 
 
 @contextmanager
@@ -145,9 +145,8 @@ class Explanation:
         pairs = self._giving_pairs(seen, candidates, most) if is_first and most >= FEW else []
         if pair := next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ()):
             return (Named(near if {*near} & {*pair} else pair),)
-        # Of two it is said only where somebody has named both, and no chance agrees.
-        has_fractions = self._answers(*key).has_fractions
-        listed = [pair for pair in pairs if has_fractions and pair[0].wrong and pair[1].wrong]
+        # Of two it is said only where somebody has named both, and each gives more than the other alone.
+        listed = [pair for pair in pairs if pair[0].wrong and pair[1].wrong and self._is_more(bench, pair)]
         if near := near or self._nearest_to(bench, listed, On.MOST)[0]:
             return (Named(near, is_all=False),)
         if idea or mine.error:
@@ -260,6 +259,11 @@ class Explanation:
         in_value = not same_outcome(right, mine, values_only=True)
         given = [pair for pair in pairs[: most // 2] if same_outcome(mine, bench.ask(asked, *pair), in_value)]
         return [pair for pair in given if not self._is_refuted(pair, seen)]
+
+    def _is_more(self, bench: Bench, pair: tuple[Mistake, ...]) -> bool:
+        """Whether two mistakes give more of the numbers than either of them."""
+        both, *alone = (self._nearest_to(bench, [one], On.SOME)[1] for one in (pair, pair[:1], pair[1:]))
+        return both > max(alone) + MORE
 
     def _is_refuted(self, mistakes: Sequence[Mistake], seen: Seen) -> bool:
         """Whether it says of an argument that it has no effect, and it has one."""
