@@ -47,11 +47,12 @@ def _filled(tensor: Tensor) -> Tensor:
 
 def facts(failing: Call, wrong: Sequence[Call], good: Sequence[Call], ask: Ask) -> Iterator[Sign]:
     """What is so of the code, the surest first, and may be why this answer is wrong. `wrong`, `good`: ordinary examples
-    that are so.
-    """
-    shown, is_cheap = _Question(failing, ask), failing.seconds <= CHEAP
+    that are so."""
+    if failing.seconds > CHEAP:
+        return
+    shown, (right, mine) = _Question(failing, ask), ask(failing)
     # What is due to raise has other reasons, and so has a gradient alone.
-    if shown.right.error or shown.mine.error or not is_cheap or alike(*(one.value for one in ask(failing))):
+    if shown.right.error or shown.mine.error or mine.value is None or alike(right.value, mine.value):
         return
     others = [_Question(one, ask) for one in _telling(wrong)[: MOST_QUESTIONS - 1] if one.seconds <= CHEAP]
     seen = [shown, *(one for one in others if not (one.right.error or one.mine.error))]
