@@ -31,11 +31,6 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         "`index.unsqueeze(-1)` adds one, and `.squeeze(-1)` takes it away afterwards",
     ),
     (
-        r"argmax\(\).*(bool|Bool)",
-        "`argmax` doesn't take flags, and it says 0 where none is True",
-        "make them numbers first with `.int()`",
-    ),
-    (
         r"'bool' object has no attribute|'bool' object is not (subscriptable|iterable)",
         "a tensor that is compared with several values at once by `==` gives a single True or False",
         "compare with each value, or use `torch.isin`",

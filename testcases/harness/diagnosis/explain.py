@@ -107,11 +107,8 @@ class Explanation:
         bench = bench_of(asked.lesson, asked.exercise)
         for causes in self._found.get((asked.lesson, asked.exercise), ()):
             first, last = causes[0], causes[-1]
-            if isinstance(first, Named):
-                explains = same_outcome(mine, bench.ask(asked, *first.mistakes))
-            else:
-                explains = isinstance(last, Repair) and last.is_all  # With it every test passed.
-            if explains:
+            explains = isinstance(last, Repair) and last.is_all  # With it every test passed.
+            if same_outcome(mine, bench.ask(asked, *first.mistakes)) if isinstance(first, Named) else explains:
                 return causes
         return ()
 
