@@ -109,8 +109,7 @@ class MaskedMean(Wrong, of="masked_mean"):
     divided_by_every_column = edit("values[mask] => values.masked_fill(~mask, 0.0)")
     """you divide the sum by all columns, so the mean shrinks as padding grows; divide by the number of real tokens"""
     mean_of_row_means = instead(
-        "rows = values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)\n"
-        "return rows.mean()"
+        "rows = values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)\nreturn rows.mean()"
     )
     """you take the mean of row means, so a token of a short response counts more than one of a long response"""
     divided_by_the_rows = edit("mean() => sum() / len(values)")
