@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from testcases.grader.tests.running import (
-    LESSON,
     LONGEST,
+    ONE,
     TARGET,
     check,
     grade,
@@ -53,7 +53,7 @@ def test_an_honest_submission_beside_a_hostile_one(bubblewrap: None, tmp_path: P
     solved(tmp_path / "in/honest", "lesson04_gae")
     put(tmp_path / "in/greedy", CASES["starts-processes"].written)
     limits = "call_seconds=0.5,grace_seconds=0.2,ends=1,import_seconds=0.3"
-    told = "--out", str(tmp_path / "out"), "--jobs", "2", *LESSON, "--limits", limits
+    told = "--out", str(tmp_path / "out"), "--jobs", "2", *ONE, "--limits", limits
     done = check(str(tmp_path / "in"), *told)
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(tmp_path / "out")
@@ -70,7 +70,7 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
     for finished, how in enumerate((signal.SIGKILL, signal.SIGINT)):
         said, end = tmp_path / f"said{finished}", time.monotonic() + LONGEST
         said.mkdir()
-        process = start(said, str(folder), "--out", str(out), "--jobs", "1", *LESSON)
+        process = start(said, str(folder), "--out", str(out), "--jobs", "1", *ONE)
         while (len(times(out)) < finished or not workers(out)) and time.monotonic() < end:
             time.sleep(0.02)
         assert process.is_alive()
@@ -163,7 +163,7 @@ def test_what_lies_in_out_stops_a_run_and_is_left_alone(
 def test_a_disk_that_is_full_is_named(bubblewrap: None, tmp_path: Path):
     (tmp_path / "in").mkdir()
     out = tmp_path / "out"
-    process = start(tmp_path, str(tmp_path / "in"), "--out", str(out), "--jobs", "1", *LESSON)
+    process = start(tmp_path, str(tmp_path / "in"), "--out", str(out), "--jobs", "1", *ONE)
     # As good as full, for whatever is larger: the error names no file.
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
     process.join(LONGEST)
