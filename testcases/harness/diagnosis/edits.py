@@ -93,7 +93,7 @@ def _of_constant(node: ast.Constant) -> Iterator[ast.AST]:
     if isinstance(node.value, bool):
         yield changed(node, value=not node.value)
     elif isinstance(node.value, int):
-        for value in dict.fromkeys((node.value + 1, node.value - 1, -node.value)):
+        for value in dict.fromkeys((node.value + 1, node.value - 1, -node.value or 1)):
             yield changed(node, value=value)
     elif isinstance(node.value, float):
         others = (1e-4, 1e-5, 1e-6, 1e-7, 1e-12) if 0 < node.value < 1e-3 else (1.0, 2 * node.value, node.value / 2)
