@@ -246,7 +246,7 @@ class TrainRewardModel(Wrong, of="train_reward_model"):
     one_mask_for_both = edit("batch.rejected_mask => batch.chosen_mask")
     """you use the mask of the chosen response for the rejected one as well"""
     learning_rate_constant = edit("decay.step() => ")
-    """the learning rate stays as it is, but it should decay linearly to 0"""
+    """the learning rate doesn't decay linearly to 0 over all steps of the training"""
     decays_before_the_first_step = edit(
         "LinearLR(optimizer, 1.0, 0.0, total_iters=len(batches)) => "
         "LambdaLR(optimizer, lambda k: 1 - (k + 1) / len(batches))"

@@ -68,7 +68,7 @@ class TrainSFT(Wrong, of="train_sft"):
     prompts_learned_too = first("data = data._replace(loss_mask=data.attention_mask)")
     """the prompt is learned too; data.loss_mask marks the response, and data.attention_mask all that isn't padding"""
     learning_rate_not_decayed = edit("decay.step() => pass")
-    """the learning rate stays the same, but it should decay linearly to 0 over the steps"""
+    """the learning rate doesn't decay linearly to 0 over all steps of the training"""
     every_demonstration_twice = edit("order.split(config.batch_size) => 2 * order.split(config.batch_size)")
     """you pass twice over the demonstrations, but each should be seen once, or it's learned by heart"""
     sft_gradients_pile_up = edit("optimizer.zero_grad(set_to_none=True) => pass")
