@@ -73,6 +73,11 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
         "take the smaller of the two numbers, or leave it out there",
     ),
     (
+        r"int too large to convert to float",
+        "a whole number this large doesn't fit into a float",
+        "divide the whole numbers by each other, since Python rounds only the result",
+    ),
+    (
         r"same dtype|but (found|got) (Double|Float)|expected m1 and m2 to have the same dtype|"
         r"self and.*dtype|must match.*dtype",
         "two tensors of different dtypes meet",
