@@ -100,6 +100,18 @@ class NStepAdvantages(Wrong, of="n_step_advantages"):
         "advantages.roll(-1, dims=-1)"
     )
     """roll brings the first step round to the end, but nothing follows the last step; put 0 there"""
+    always_n_discounts = instead("""
+        steps, found = rewards.shape[-1], []
+        for t in range(steps):
+            total, goes_on = torch.zeros_like(rewards[..., t]), torch.ones_like(dones[..., t]).bool()
+            for k in range(t, min(t + n, steps)):
+                total = total + gamma ** (k - t) * rewards[..., k].masked_fill(~goes_on, 0.0)
+                goes_on = goes_on & ~dones[..., k].bool()
+            value = values[..., min(t + n, steps)].masked_fill(~goes_on, 0.0)
+            found.append(total + gamma**n * value - values[..., t])
+        return torch.stack(found, dim=-1)
+    """)
+    """near the end fewer than n rewards are left, so values[T] is discounted once for each of these, not n times"""
     n_step_return = edit("return advantages => return advantages + values[..., :-1]")
     """you don't subtract values[t], so this is the n-step return, not the advantage"""
     no_bootstrap_at_the_end = first(

@@ -108,6 +108,8 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
         "squares / (count - 1).clamp(min=1) => variances.mean()",
     )
     """the moments of the processes are averaged, so variance between them is lost; merge_moments merges them"""
+    variance_by_own_count = edit("(count - 1).clamp => (mask.sum() - 1).clamp")
+    """the squares come from all processes, but you divide by the tokens of this one; use the merged count"""
     variance_divided_by_n = edit("(count - 1).clamp(min=1) => count")
     """you divide by n, but masked_whiten divides by n - 1, and two processes must equal one"""
     single_token_divided_by_zero = edit(".clamp(min=1) => ")

@@ -141,6 +141,7 @@ class Explanation:
             return (Named(near),)
         pairs = self._giving_pairs(seen, candidates, most) if is_first and most >= FEW else []
         if pair := next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ()):
+            pair = next(((one,) for one in pair if self._is_whole(bench, (one,), seen)), pair)
             return (Named(near if {*near} & {*pair} else pair),)
         # Of two it is said only where somebody has named both, and each gives more than the other alone.
         listed = [pair for pair in pairs if pair[0].wrong and pair[1].wrong and self._is_more(bench, pair)]
