@@ -48,7 +48,6 @@ class Running:
                 item.add_marker("basic" if is_basic(split_node(item.nodeid)[0]) else "advanced")
         # Within a lesson the basic suite comes first, where no plugin shuffles after this.
         items.sort(key=lambda item: (lesson_of(item.nodeid) or "~", "/basic" not in item.nodeid))
-        items.sort(key=lambda item: "/hostile_test.py" not in item.nodeid)  # No file takes longer, so it is the first.
         self.in_order = [*items]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
