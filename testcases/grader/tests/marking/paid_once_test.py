@@ -11,9 +11,8 @@ from textwrap import indent
 
 import pytest
 
-from testcases.course.students import solved_folder
-from testcases.grader.tests.running import TARGET, check, results
-from testcases.harness.catalog import ROOT, region_text
+from testcases.grader.tests.running import TARGET, check, results, solved
+from testcases.harness.catalog import ROOT, lesson_names, region_text
 from testcases.harness.execution import executor
 from testcases.harness.oracle.mutations import changed_source, published_answers, wrong_answers
 from testcases.harness.report.open import Kept
@@ -48,6 +47,7 @@ RIGHT = "Your formula is right; this is about"
 
 def student(folder: Path, *mistakes: tuple[str, str, str]) -> Path:
     """Everything solved, with these mistakes."""
+    solved(folder, *lesson_names())
     for lesson, exercise, name in mistakes:
         (wrong,) = [one for one in wrong_answers(lesson) if (one.exercise, one.name) == (exercise, name)]
         path, text = changed_source(lesson, wrong)
@@ -72,14 +72,14 @@ def kept(folder: Path, lesson: str, exercise: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("lesson, exercise, name", MISTAKES, ids=lambda part: str(part))
 def test_what_calls_a_wrong_exercise_keeps_its_points(tmp_path: Path, lesson: str, exercise: str, name: str):
-    folder = student(solved_folder(tmp_path), (lesson, exercise, name))
+    folder = student(tmp_path, (lesson, exercise, name))
     for other in MISTAKES[lesson, exercise, name]:
         assert kept(folder, lesson, other) == (exercise,)
     assert kept(folder, lesson, exercise) == ()
 
 
 def test_what_calls_a_function_that_never_ends_keeps_its_points(tmp_path: Path):
-    folder = solved_folder(tmp_path)
+    folder = student(tmp_path)
     rewritten(folder / TARGET, "td_errors", lambda _: ENDLESS)
     with Engine(executor.student(folder), pays_once=True, seconds=0.2).active():
         names = "compute_response_gae", "gae_ends", "compute_gae"
@@ -89,7 +89,7 @@ def test_what_calls_a_function_that_never_ends_keeps_its_points(tmp_path: Path):
 
 @named("old, new", OWN)
 def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old: str, new: str):
-    folder = student(solved_folder(tmp_path), ("lesson04_gae", "td_errors", "dones_ignored"))
+    folder = student(tmp_path, ("lesson04_gae", "td_errors", "dones_ignored"))
     rewritten(folder / TARGET, "compute_gae", lambda text: text.replace(old, new))
     assert kept(folder, "lesson04_gae", "compute_gae") == ()
     assert kept(folder, "lesson04_gae", "gae_ends") == ("td_errors",)
@@ -97,7 +97,7 @@ def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old
 
 def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
     """The solution's ranking loss of two responses is the pairwise loss."""
-    folder = solved_folder(tmp_path)
+    folder = student(tmp_path)
     (path,) = [one for one in (folder / LATER).glob("*.py") if "def ranking_loss" in one.read_text("utf-8")]
     pair = "torch.stack([chosen - (0 if margin is None else margin), rejected], -1)"
     rewritten(path, "pairwise_loss", lambda _: f"return ranking_loss({pair})")
@@ -111,7 +111,7 @@ def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: 
     people = {"lee": [found[0], found[1], found[3]], "pia": [], "eli": []}
     home = {}
     for name, mistakes in people.items():
-        folder = student(solved_folder(tmp_path / name), *mistakes)
+        folder = student(tmp_path / name, *mistakes)
         lessons = sorted({LESSON, *(lesson for lesson, _, _ in mistakes)})
         if name == "pia":
             for exercise, one in PUBLISHED.items():
