@@ -18,8 +18,8 @@ from solutions.demo.run import make_plan
 from solutions.demo.stages import train_sft_stage
 from solutions.lesson02_reward_model import RewardModel
 from testcases.course.checkpoints import read_one_response
-from testcases.course.forks import Fork
 from testcases.course.students import POCKET, course_copy, pocket_demo, summary
+from testcases.grader.tests.forks import Fork
 from testcases.harness.catalog import SOLUTIONS, read_lesson, regions
 from testcases.harness.oracle.mutations import emptied
 from testcases.harness.suite.asserts import named

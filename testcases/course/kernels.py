@@ -11,7 +11,7 @@ from ipykernel.kernelapp import launch_new_instance
 from jupyter_client.manager import AsyncKernelManager
 from transformers import AutoModelForCausalLM, GPT2LMHeadModel, PreTrainedTokenizerFast  # noqa: F401
 
-from testcases.grader.tests.running import FORKED
+from testcases.grader.tests.forks import FORKED
 
 
 class ForkedKernels(AsyncKernelManager):

@@ -20,7 +20,7 @@ import ppo_by_hand
 from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from testcases.course import hub
-from testcases.course.forks import Fork
+from testcases.grader.tests.forks import Fork
 from testcases.harness.catalog import ROOT, lesson_names
 
 LAUNCH = "--multi_gpu --num_processes 2 --num_machines 1 --mixed_precision no --dynamo_backend no --main_process_port 0"

@@ -21,8 +21,8 @@ from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from solutions.lesson11_scaling import trainer as scaled
 from testcases.course import scaling_run
-from testcases.course.forks import Fork
 from testcases.course.trainers import PROMPTS, rolled_out, small_trainer
+from testcases.grader.tests.forks import Fork
 from testcases.harness.catalog import TUTORIAL
 from testcases.harness.suite.asserts import named
 

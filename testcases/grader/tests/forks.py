@@ -1,5 +1,6 @@
 """Processes that need not load torch and transformers: forks of one in which they are, and which has run nothing."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -7,9 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from testcases.course.students import HANGS
-from testcases.grader.tests.running import FORKED
 from testcases.harness.catalog import ROOT
+
+LONGEST = 900
+"""Seconds after which a process hangs; a machine at work on much else takes minutes for the corpus."""
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["testcases.grader.tests.preloaded", "testcases.course.kernels"])
 
 
 class Fork:
@@ -31,10 +36,11 @@ class Fork:
         self.process.start()
 
     def ended(self) -> "subprocess.CompletedProcess[str]":
-        """What became of it."""
-        self.process.join(HANGS)
+        """What became of it; one that hangs is killed."""
+        self.process.join(LONGEST)
         if self.process.exitcode is None:
             self.process.kill()
+            self.process.join()
         told = [(self.said / name).read_text("utf-8") for name in ("stdout", "stderr")]
         return subprocess.CompletedProcess(self.name, self.process.exitcode, *told)
 

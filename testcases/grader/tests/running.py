@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import multiprocessing
-import os
 import shutil
 import signal
 import subprocess
@@ -16,40 +14,26 @@ from pathlib import Path
 from typing import Any
 
 from testcases.grader.sandbox import sandbox
-from testcases.harness.catalog import ROOT, SOLUTIONS
+from testcases.grader.tests.forks import Fork
+from testcases.harness.catalog import SOLUTIONS
 
 TARGET = "lesson04_gae/gae.py"
-LONGEST = 900
-"""Seconds after which a run hangs; a machine at work on much else takes minutes for the corpus."""
-
-FORKED = multiprocessing.get_context("forkserver")
-FORKED.set_forkserver_preload(["testcases.grader.tests.preloaded", "testcases.course.kernels"])
 
 
 def check(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """`make check` without its start: the imports cost more than a small batch."""
     with tempfile.TemporaryDirectory(prefix="said-") as said:
-        process = start(Path(said), *arguments, **environment)
-        process.join(LONGEST)
-        assert process.exitcode is not None, f"make check {arguments} does not end"
-        told = [(Path(said) / name).read_text("utf-8") for name in ("stdout", "stderr")]
-    return subprocess.CompletedProcess(arguments, process.exitcode, *told)
+        return start(Path(said), *arguments, **environment).ended()
 
 
-def start(said: Path, *arguments: str, **environment: str) -> Any:
-    process = FORKED.Process(target=_main, args=(said, arguments, environment))
-    process.start()
-    return process
+def start(said: Path, *arguments: str, **environment: str) -> Fork:
+    return Fork(said, _main, arguments, **environment)
 
 
-def _main(said: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+def _main(arguments: Sequence[str]) -> None:
     from testcases.grader import __main__
 
-    for number, name in ((1, "stdout"), (2, "stderr")):
-        os.dup2(os.open(said / name, os.O_WRONLY | os.O_CREAT), number)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # As at a terminal.
-    os.chdir(ROOT)
-    os.environ.update(environment)
     sys.argv = ["make check", *arguments]
     __main__.main()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from testcases.grader.tests.forks import LONGEST
 from testcases.grader.tests.running import (
-    LONGEST,
     ONE,
     TARGET,
     check,
@@ -69,8 +69,7 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
     kept: dict[str, int] = {}
     for finished, how in enumerate((signal.SIGKILL, signal.SIGINT)):
         said, end = tmp_path / f"said{finished}", time.monotonic() + LONGEST
-        said.mkdir()
-        process = start(said, str(folder), "--out", str(out), "--jobs", "1", *ONE)
+        process = start(said, str(folder), "--out", str(out), "--jobs", "1", *ONE).process
         while (len(times(out)) < finished or not workers(out)) and time.monotonic() < end:
             time.sleep(0.02)
         assert process.is_alive()
@@ -163,9 +162,9 @@ def test_what_lies_in_out_stops_a_run_and_is_left_alone(
 def test_a_disk_that_is_full_is_named(bubblewrap: None, tmp_path: Path):
     (tmp_path / "in").mkdir()
     out = tmp_path / "out"
-    process = start(tmp_path, str(tmp_path / "in"), "--out", str(out), "--jobs", "1", *ONE)
+    run = start(tmp_path, str(tmp_path / "in"), "--out", str(out), "--jobs", "1", *ONE)
     # As good as full, for whatever is larger: the error names no file.
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
-    process.join(LONGEST)
-    told = (tmp_path / "stderr").read_text("utf-8")
-    assert process.exitcode == 2 and told == f"error: {out}: File too large; what has been graded is kept\n", told
+    resource.prlimit(run.process.pid, resource.RLIMIT_FSIZE, (4096, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    done = run.ended()
+    told = f"error: {out}: File too large; what has been graded is kept\n"
+    assert done.returncode == 2 and done.stderr == told, done.stderr

@@ -17,8 +17,8 @@ import yaml
 
 from testcases.grader.marking.assignment import from_dict
 from testcases.grader.reports import classroom, gradescope
+from testcases.grader.tests.forks import LONGEST
 from testcases.grader.tests.reports.data import CAUSE, exercise, kept, result
-from testcases.grader.tests.running import LONGEST
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 

@@ -11,7 +11,8 @@ from shutil import which
 
 import pytest
 
-from testcases.grader.tests.running import LONGEST, TARGET, results
+from testcases.grader.tests.forks import LONGEST
+from testcases.grader.tests.running import TARGET, results
 from testcases.harness.catalog import ROOT, SOLUTIONS
 
 LIKE = Path(__file__).with_name("docker_like.py")

@@ -13,7 +13,8 @@ from testcases.grader.marking.assignment import course_points
 from testcases.grader.marking.grade import Grader, Secret
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import _Worker
-from testcases.grader.tests.running import LONGEST, check, results, solved, start
+from testcases.grader.tests.forks import LONGEST
+from testcases.grader.tests.running import check, results, solved, start
 from testcases.harness.catalog import SOLUTIONS
 
 pytestmark = pytest.mark.slow
@@ -99,7 +100,7 @@ def test_a_run_that_is_ended_has_the_lessons_that_were_done(bubblewrap: None, tm
     (ann / "lesson05_ppo_loss" / "ppo_loss.py").write_text("import time\n\ntime.sleep(5)\n", "utf-8")
     (tmp_path / "asked.toml").write_text('exercises = ["lesson04.td_errors", "compute_ppo_loss"]\n', "utf-8")
     told = str(tmp_path / "in"), "--out", str(out), "--jobs", "1", "--assignment", str(tmp_path / "asked.toml")
-    process, end = start(tmp_path, *told), time.monotonic() + LONGEST
+    process, end = start(tmp_path, *told).process, time.monotonic() + LONGEST
     while not results(out) and time.monotonic() < end:
         time.sleep(0.05)
     process.kill()
