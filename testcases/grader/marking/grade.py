@@ -23,7 +23,6 @@ from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right, with_first_line
 from testcases.harness.suite.runner import Case, cases, entries
 from testcases.harness.suite.session import Engine
-from testcases.harness.suite.sparing import Sparing
 
 from ..intake.selection import course_files
 from ..intake.submissions import Doubt, Submission, close_match
@@ -49,6 +48,7 @@ from ..status import (
 )
 from ..text import clean, clean_lines
 from .assignment import Exercise
+from .sparing import Sparing
 
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 """Letters and lines of a submission that its pages show: a course is a tenth of that."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bdb
 import functools
+import importlib
 import os
 import pdb
 import random
@@ -29,7 +30,6 @@ from torch import Tensor
 
 from .errors import Missing, TookTooLong, Unanswered, describe, frames_of
 from .messages import Call, Outcome, copy_plain, fields_of, identical, tensors_in, to_plain
-from .scenarios import behind_of, scenario_of
 
 if TYPE_CHECKING:
     from .executor import ModuleSet
@@ -116,6 +116,18 @@ def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
     copy = leaf.clone()
     copy.data = place
     return copy
+
+
+def scenario_of(call: Call) -> Callable[..., Any]:
+    """The function that a call with a scenario calls."""
+    module, _, name = (call.scenario or "").rpartition(".")
+    home = f"testcases.harness.doubles.{module}" if module else f"testcases.{call.lesson}.scenarios"
+    return getattr(importlib.import_module(home), name)
+
+
+def behind_of(call: Call) -> Any:
+    """What answers a scenario's questions about the arguments that it does not get."""
+    return importlib.import_module(f"testcases.{call.lesson}.scenarios_behind").Behind(**call.arguments)
 
 
 def part_of(answer: Any, name: str) -> Any:

@@ -86,10 +86,7 @@ class InProcess:
         folder, given, texts = self._given
         own = (lesson,) if given is None else tuple(given)
         if own not in self._sets:
-            self._sets[own] = modules = ModuleSet(folder, own, texts)
-            for (name, exercise), function in self._placed.items():
-                if name in own:
-                    modules.put(name, exercise, function)
+            self._sets[own] = ModuleSet(folder, own, texts)
         return self._sets[own]
 
     def function(self, lesson: str, exercise: str) -> Any:
@@ -102,9 +99,7 @@ class InProcess:
     def put(self, lesson: str, exercise: str, function: Callable[..., Any]) -> None:
         """Put a function in an exercise's place, for all others of the same files."""
         self._placed[lesson, exercise] = function
-        for modules in self._sets.values():
-            if lesson in modules.own:
-                modules.put(lesson, exercise, function)
+        self.modules(lesson).put(lesson, exercise, function)
 
     def lend(self, lesson: str, exercise: str) -> None:
         """Let the solution answer for a stub from now on; `Outcome.lent` tells which calls made use of it."""
@@ -124,7 +119,8 @@ class InProcess:
     def afresh(self) -> InProcess:
         """The same files, loaded again."""
         other = InProcess(*self._given, self._terms)
-        other._placed = dict(self._placed)
+        for (lesson, exercise), function in self._placed.items():
+            other.put(lesson, exercise, function)
         return other
 
     def with_reference(self, lesson: str, exercise: str) -> InProcess:

@@ -114,15 +114,12 @@ class Line:
         self._channel = channel
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The answer, with "heard" for question and answer: the same if both are.
-
+        """
         Raises:
             OSError: the other side is gone.
         """
-        question = pack(to_plain(message)[0])
-        send(self._channel, *question)
-        header, body = receive(self._channel)
-        return {**unpack(header, body), "heard": hash((repr(question), repr(header), bytes(body)))}
+        send(self._channel, *pack(to_plain(message)[0]))
+        return unpack(*receive(self._channel))
 
     def answer_all(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Answer one message after the other, until nobody asks any more or something else arrives."""

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from ..catalog import task_of
 from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
-from ..execution.calling import part_of
+from ..execution.calling import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
-from ..execution.scenarios import scenario_of
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in
 from ..report.errors import lines_of, title_of

@@ -294,7 +294,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
     channel.send(b"w")
     told = _receive_files(channel, home)
     sys.path.insert(0, str(home / "course"))
-    from testcases.harness.execution import calling, executor, scenarios, wire  # Of what was sent.
+    from testcases.harness.execution import calling, executor, wire  # Of what was sent.
 
     _import_early([f"solutions.{told['lesson']}", f"testcases.{told['lesson']}.scenarios"])
     line = wire.Line(link).ask if link else None
@@ -309,7 +309,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
             continue
         if header.get("behind"):
             _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
-            behind = scenarios.behind_of(wire.unpack(header["behind"], body))
+            behind = calling.behind_of(wire.unpack(header["behind"], body))
             with socket.socket(fileno=other) as asking:
                 wire.Line(asking).answer_all(behind.answer)
             wire.send(channel, {"id": header["id"], "said": behind.said})

@@ -1,10 +1,10 @@
 """The search for causes where many answers are marked."""
 
-from ..diagnosis.explain import Explanation, FirstFailure
-from ..diagnosis.values import Diagnosis
-from ..execution.executor import Executor
-from ..execution.messages import Call, Outcome
-from ..oracle.reference import Reference
+from testcases.harness.diagnosis.explain import Explanation, FirstFailure
+from testcases.harness.diagnosis.values import Diagnosis
+from testcases.harness.execution.executor import Executor
+from testcases.harness.execution.messages import Call, Outcome
+from testcases.harness.oracle.reference import Reference
 
 SEARCHES = 2
 """How often the cause of a wrong exercise is looked for."""
