@@ -1,9 +1,9 @@
 """The capstone as a user meets it: the whole pipeline on a pocket-sized preset, and every bad input."""
 
+import dataclasses
 import itertools
 import json
-import signal
-import time
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from ppo_by_hand.core.checkpoints import CheckpointFolder
 from solutions.demo import __main__ as command
 from solutions.demo import run as demo
 from solutions.demo import stack
@@ -43,12 +44,20 @@ def pocket_preset(monkeypatch):
 
 @pytest.fixture(scope="module")
 def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained."""
-    out, runs = tmp_path_factory.mktemp("undisturbed"), []
-    run_capstone, threads = demo.run_capstone, torch.get_num_threads()
+    """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained; beside it, as
+    `killed`, what is on the disk one update after the first checkpoint."""
+    out, runs = tmp_path_factory.mktemp("runs") / "undisturbed", []
+    run_capstone, threads, save = demo.run_capstone, torch.get_num_threads(), CheckpointFolder.save
+
+    def save_and_copy(checkpoints: CheckpointFolder, trainer: Any) -> None:
+        save(checkpoints, trainer)
+        if trainer.updates_done == checkpoints.every + 1 and checkpoints.directory.name == "ppo":
+            shutil.copytree(out, out.with_name("killed"))
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "pocket", POCKET)
         patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
+        patch.setattr(CheckpointFolder, "save", save_and_copy)
         assert run(out) == 0
     torch.set_num_threads(threads)
     return out, runs[0]
@@ -78,11 +87,12 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(undisturbed):
         assert len((undisturbed / "log" / name / "metrics.jsonl").read_text().splitlines()) == POCKET.ppo_updates
 
 
-def test_another_seed_is_another_run(pocket_run):
-    first, other = pocket_run[1].plan, make_plan("pocket", 1, pocket_run[0], print)
-    assert first.prompts != other.prompts
-    policy = train_sft_stage(other.preset, other.tokenizer, other.seed).policy
-    assert not torch.equal(policy.lm_head.weight, pocket_run[1].sft.policy.lm_head.weight)
+def test_another_seed_is_another_run(tmp_path):
+    plans = [make_plan("pocket", seed, tmp_path, print) for seed in (0, 1)]
+    assert plans[0].prompts != plans[1].prompts
+    small = dataclasses.replace(POCKET, demonstrations=32)
+    runs = [train_sft_stage(small, plan.tokenizer, plan.seed) for plan in plans]
+    assert not torch.equal(*(run.policy.lm_head.weight for run in runs)) and runs[0].losses != runs[1].losses
 
 
 def test_the_saved_models_load_by_from_pretrained_and_are_the_trained_ones(pocket_run):
@@ -111,14 +121,11 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
     assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_run_goes_on_to_the_same_numbers(tmp_path, undisturbed, capsys):
-    """Killed from outside, as soon as it has written its first checkpoint."""
-    out = tmp_path / "out"
-    killed = Fork(tmp_path / "said", pocket_demo, "solutions", str(out))
-    while killed.process.is_alive() and not (out / "checkpoints/ppo/trainer.pt").exists():
-        time.sleep(0.01)
-    killed.process.kill()
-    assert killed.ended().returncode == -signal.SIGKILL and not (out / "summary.json").exists()
+def test_a_killed_run_goes_on_to_the_same_numbers(undisturbed, capsys):
+    """Its checkpoint is an update older than its metrics."""
+    out = undisturbed.with_name("killed")
+    assert not (out / "summary.json").exists()
+    assert len((out / "log/ppo/metrics.jsonl").read_text().splitlines()) == 6
     assert run(out) == 1
     assert "the same command with RESUME=1 (--resume) continues from it" in capsys.readouterr().err
     assert run(out, "--resume") == 0

@@ -25,7 +25,7 @@ HANGS = 900
 POCKET = dataclasses.replace(
     presets.PRESETS["tiny"],
     name="pocket",
-    demonstrations=2048,
+    demonstrations=1024,
     preference_pairs=256,
     held_out_pairs=16,
     ppo_updates=7,
