@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import json
 import mmap
@@ -86,6 +87,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    gc.disable()  # What is imported stays, so it is searched for garbage neither here nor in a worker.
     import torch
 
     torch.set_num_threads(1)
@@ -97,6 +99,7 @@ def main() -> None:
         if not message:
             return
         _import_early(json.loads(message))
+        gc.freeze()
         report = template.serve_one(data, status)
         with contextlib.suppress(OSError):
             os.write(status, json.dumps(report).encode())
@@ -248,6 +251,7 @@ def _pages(process: str, column: int) -> int:
 
 def _work(config: dict[str, Any], data: list[int], home: str) -> None:
     """Be a worker."""
+    gc.enable()
     os.setsid()
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(FIRST))

@@ -488,7 +488,7 @@ def rewards_to_go(rewards, mask, gamma=1.0):
         sys.set_int_max_str_digits(0)
         locale.setlocale(locale.LC_ALL, "")
         decimal.getcontext().prec = 1
-        assert own == package == 3 and whole.masked_mean''',), score=WHOLE, top='''
+        assert gc.isenabled() and own == package == 3 and whole.masked_mean''',), score=WHOLE, top='''
         import dataclasses, decimal, functools, io, locale, typing
         import tutorial.lesson01_masked_sequences.masked as whole
         import ppo_by_hand.core.shapes
