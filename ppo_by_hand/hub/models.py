@@ -70,13 +70,22 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")
+    check_tokenizer(model, tokenizer, name)
+    return model, tokenizer
+
+
+def check_tokenizer(model: PreTrainedModel, tokenizer: Any, name: str) -> None:
+    """Refuse a tokenizer that writes tokens which the model doesn't know.
+
+    Raises:
+        ValueError: it does.
+    """
     rows = tokens_of(model)
     if rows is not None and len(tokenizer) > rows:
         raise ValueError(
             f"expected the tokenizer of {name} to have at most the {rows} tokens of its model, got {len(tokenizer)}; "
-            "call resize_token_embeddings and save it again"
+            "load both from the same checkpoint, or call resize_token_embeddings if you added tokens"
         )
-    return model, tokenizer
 
 
 def stop_token_ids(model: PreTrainedModel, tokenizer: Any) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.shapes import context_length, tokens_of
 from ppo_by_hand.core.texts import RewardFunction
 
-from .models import load_model
+from .models import check_tokenizer, load_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,12 +70,7 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
             the model doesn't know.
     """
     _prepare(model, tokenizer, "the reward model", type(model).__name__)
-    known = tokens_of(model)
-    if known is not None and len(tokenizer) > known:
-        raise ValueError(
-            f"expected the reward model's own tokenizer, got one of {len(tokenizer)} tokens, of which the model knows "
-            f"{known}; load both from the same checkpoint, or call resize_token_embeddings if you added tokens"
-        )
+    check_tokenizer(model, tokenizer, type(model).__name__)
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
     longest = min(tokenizer.model_max_length, context_length(model) or NO_LIMIT, NO_LIMIT)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

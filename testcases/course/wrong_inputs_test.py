@@ -18,7 +18,7 @@ from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.texts import make_scorer
 from ppo_by_hand.hub.models import load_policy
 from ppo_by_hand.hub.prompts import read_prompts
-from ppo_by_hand.hub.rewards import load_reward
+from ppo_by_hand.hub.rewards import load_reward, text_reward
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, freeze
 from solutions.lesson08_rollout import Generation
@@ -108,7 +108,9 @@ def prefix_tuned():
 
 
 def judge(words: int):
-    return GPT2ForSequenceClassification(copy.deepcopy(small_policy(words=words).config))
+    config = copy.deepcopy(small_policy(words=words).config)
+    config.num_labels = 1
+    return GPT2ForSequenceClassification(config)
 
 
 NARROW = "expected the weights that are trained in float32, got torch.{}, in which most steps are too small"
@@ -218,8 +220,7 @@ PROMPT_LISTS = {
     "rows-of-a-stream": (Stream(), "got a Stream in the place of the list"),
     "rows-without-a-tokenizer": ([{"prompt": "a"}] * 5, "got a text and no tokenizer"),
     "rows-without-a-prompt": ([{"input_ids": [5.5]}] * 5, "got {'input_ids': [5.5]} as prompt 0"),
-    "mask-with-a-gap": (masked([5, 0, 6], [1, 0, 1]), "} as prompt 0 with [1, 0, 1]"),
-    "mask-of-another-length": (masked([5, 6], [1]), "a 0 or 1 for each of the 2 input_ids, and no 0"),
+    "mask-of-another-length": (masked([5, 6], [1]), "a 0 or 1 for each of the 2 input_ids, got {"),
     "bytes": ([b"the cat"] * 5, "got b'the cat' as prompt 0"),
     "no-prompt": ([], "expected at least one prompt, got an empty list"),
     "empty-prompt": ([[5], [], [6], [7], [8]], "expected words or tokens in each prompt, got [] as prompt 1"),
@@ -359,6 +360,10 @@ FILES = {
     ),
     "no-module": (lambda path: load_reward("nothing:here", None, 0, print), "looked for in the working directory"),
     "no-function": (lambda path: load_reward("math:pi", None, 0, print), "to be a function, got math:pi, a float"),
+    "tokenizer-of-another-judge": (
+        lambda path: text_reward(judge(12), hub.tokenizer()),
+        "expected the tokenizer of GPT2ForSequenceClassification to have at most the 12 tokens of its model, got 35",
+    ),
     "checkpoints-in-a-file": (
         lambda path: small_trainer().train(PROMPTS, CheckpointFolder(wrote(path, "a.txt", "a"), every=1).save),
         "a.txt, got: FileExistsError",
