@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import functools
 import re
 import sys
 import warnings
@@ -26,7 +27,7 @@ def definitions_in(text: str, exercise: str) -> list[ast.stmt]:
         SyntaxError: the file is no Python.
     """
     owner, _, name = exercise.rpartition(".")
-    body = ast.parse(text).body
+    body = _parsed(text).body
     if owner:
         body = [one for holder in definitions_in(text, owner)[-1:] for one in getattr(holder, "body", ())]
     found: list[ast.stmt] = []
@@ -40,6 +41,12 @@ def definitions_in(text: str, exercise: str) -> list[ast.stmt]:
         elif isinstance(one, ast.ImportFrom) and name in {other.asname or other.name for other in one.names}:
             found.append(one)
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str) -> ast.Module:
+    """A file is asked for one exercise after the other; whoever edits the tree copies it."""
+    return ast.parse(text)
 
 
 def definition(text: str, name: str) -> Function | None:
@@ -76,12 +83,12 @@ def bare_function(text: str, exercise: str) -> ast.FunctionDef:
     """
     for node in definitions_in(text, exercise)[-1:]:
         if isinstance(node, ast.FunctionDef):
-            bare = copy.copy(node)
-            bare.decorator_list, bare.returns, bare.args = [], None, copy.deepcopy(node.args)
+            bare = copy.deepcopy(node)
+            bare.decorator_list, bare.returns = [], None
             for one in ast.walk(bare.args):
                 if isinstance(one, ast.arg):
                     one.annotation = None
-            bare.body = list(node.body[1:] if ast.get_docstring(node) is not None else node.body)
+            bare.body = bare.body[1:] if ast.get_docstring(node) is not None else bare.body
             return bare
     raise LookupError(exercise)
 

@@ -8,7 +8,6 @@ makes it right; else less sure things. At last nothing, since silence is better 
 from __future__ import annotations
 
 import ast
-import functools
 import itertools
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,9 +122,13 @@ class Explanation:
         bench, is_first = bench_of(*key), self._searches[key] == 1
         most = min(MOST_TRIED, CALLS // self._cost(asked)) // len(self._searches)
         sign = self._sign(seen)
+        candidates, whole = list[Mistake](), None
         # Numbers of 16 bits agree by chance.
-        candidates = [] if sign and has_16_bits(asked) else [*self._candidates(bench, seen, most)]
-        whole = next((Named((one,)) for one in candidates if self._is_whole(bench, (one,), seen)), None)
+        for one in () if sign and has_16_bits(asked) else self._candidates(bench, seen, most):
+            candidates.append(one)
+            if self._is_whole(bench, (one,), seen):
+                whole = Named((one,))
+                break  # The others are asked only where none gives all.
         idea: Cause | None = whole or sign
         found: tuple[Cause, ...] = (idea,) if idea else ()
         # A search takes long, and an exercise has dozens of tests.
@@ -143,8 +146,8 @@ class Explanation:
         if pair := next((pair for pair in pairs if self._is_whole(bench, pair, seen)), ()):
             pair = next(((one,) for one in pair if self._is_whole(bench, (one,), seen)), pair)
             return (Named(near if {*near} & {*pair} else pair),)
-        # Of two it is said only where somebody has named both, and each gives more than the other alone.
-        listed = [pair for pair in pairs if pair[0].wrong and pair[1].wrong and self._is_more(bench, pair)]
+        # Of two it is said only where somebody has named both.
+        listed = [pair for pair in pairs if pair[0].wrong and pair[1].wrong]
         if near := near or self._nearest_to(bench, listed, On.MOST)[0]:
             return (Named(near, is_all=False),)
         if idea or mine.error:
@@ -203,7 +206,7 @@ class Explanation:
         every = iter(self._sorted(bench.lesson, bench.exercise))
         if most < FEW:
             answers = self._answers(bench.lesson, bench.exercise)
-            alike = (one for one in every if agree(functools.partial(_of_example, bench, (one,)), answers, On.ALL))
+            alike = (one for one in every if agree(bench.with_mistakes(one), answers, On.ALL))
             # Where no example is wrong, several agree, and only what somebody has named is believed.
             every, most = (alike, 1) if answers.wrong_ones else ((one for one in alike if one.wrong), MOST_SLOW)
         given = (one for one in itertools.islice(every, most) if self._gives(bench, one, seen))
@@ -229,16 +232,16 @@ class Explanation:
         earlier = self._failed.get((bench.lesson, bench.exercise), ())
         if not all(same_outcome(mine, bench.ask(asked, *mistakes)) for asked, _, mine in earlier):
             return False
-        return agree(functools.partial(_of_example, bench, mistakes), answers, On.ALL) == 1
+        return agree(bench.with_mistakes(*mistakes), answers, On.ALL) == 1
 
     def _nearest_to(
         self, bench: Bench, several: Iterable[tuple[Mistake, ...]], on: On
     ) -> tuple[tuple[Mistake, ...], float]:
-        """Those that give most of the answers, and their share."""
+        """Those that give most of the answers, and their share; two only where each adds to the other."""
         answers = self._answers(bench.lesson, bench.exercise)
-        shares = [(one, agree(functools.partial(_of_example, bench, one), answers, on)) for one in several]
-        best = max(shares, key=lambda one: one[1], default=((), 0.0))
-        return best if best[1] else ((), 0.0)
+        shares = [(one, agree(bench.with_mistakes(*one), answers, on)) for one in several]
+        shares = sorted((one for one in shares if one[1]), key=lambda one: -one[1])
+        return next((one for one in shares if len(one[0]) == 1 or self._is_more(bench, one[0])), ((), 0.0))
 
     def _giving_pairs(self, seen: Seen, candidates: Sequence[Mistake], most: int) -> list[tuple[Mistake, ...]]:
         """Two mistakes that together give the values of this answer: first those of which one gives it alone, then
@@ -249,8 +252,8 @@ class Explanation:
         each = [one for one in bench.mistakes if one.change and bench.exists(one)]
         # One that is wrong where the student is right is rarely undone by another.
         for i in answers.right_ones[:MOST_RIGHT]:
-            due = answers.seen[i][1]
-            each = [one for one in each if same_outcome(due, bench.ask_example(i, one))]
+            example, due, _ = answers.seen[i]
+            each = [one for one in each if same_outcome(due, bench.ask(example, one))]
         both = {one: bench.words(one) for one in each}
         pairs = [pair for pair in itertools.combinations(each, 2) if pair[0].wrong or pair[1].wrong]
         pairs.sort(key=lambda pair: (not {*pair} & {*candidates}, distance(words, both[pair[0]] + both[pair[1]])))
@@ -260,7 +263,8 @@ class Explanation:
 
     def _is_more(self, bench: Bench, pair: tuple[Mistake, ...]) -> bool:
         """Whether two mistakes give more of the numbers than either of them."""
-        both, *alone = (self._nearest_to(bench, [one], On.SOME)[1] for one in (pair, pair[:1], pair[1:]))
+        answers = self._answers(bench.lesson, bench.exercise)
+        both, *alone = (agree(bench.with_mistakes(*one), answers, On.SOME) for one in (pair, pair[:1], pair[1:]))
         return both > max(alone) + MORE
 
     def _is_refuted(self, mistakes: Sequence[Mistake], seen: Seen) -> bool:
@@ -363,10 +367,6 @@ class Explanation:
             # Never what is remembered, since that runs nothing.
             self._costs[key] = calls_made(lambda: InProcess.run(self._reference, asked), most=TOO_MANY)
         return self._costs[key]
-
-
-def _of_example(bench: Bench, mistakes: Sequence[Mistake], index: int) -> Outcome:
-    return bench.ask_example(index, *mistakes)
 
 
 class NoExplanation(Explanation):

@@ -23,7 +23,7 @@ from ..catalog import SOLUTIONS, region_of, region_text
 from ..execution.executor import InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import wrong_answers
-from ..oracle.reference import examples, kept, shared_reference
+from ..oracle.reference import MAX_ANSWERS, examples, kept, key_of, shared_reference
 from .code import code_in, definitions_in, words_of
 from .values import CHEAP, Mistake, Shows, Sign
 
@@ -49,6 +49,7 @@ class Bench:
         )
         """The lines before the region, its indent, and those behind it."""
         self.examples = examples(lesson, exercise)
+        self._answers: dict[tuple[bytes, tuple[Mistake, ...]], Outcome] = {}
 
     @functools.cached_property
     def mistakes(self) -> tuple[Mistake, ...]:
@@ -71,13 +72,19 @@ class Bench:
         """Whether the changes can be made, one after the other, and give Python."""
         return mistakes[0].change is None or self._code(*mistakes) is not None
 
-    @kept
-    def ask_example(self, index: int, *mistakes: Mistake) -> Outcome:
-        """What it answers to an example, kept for the next student."""
-        return self.ask(self.examples[index], *mistakes)
-
     def ask(self, call: Call, *mistakes: Mistake) -> Outcome:
-        """What the exercise answers with these mistakes."""
+        """What the exercise answers with these mistakes, kept for the next student."""
+        key = key_of(call), mistakes
+        if key not in self._answers:
+            if len(self._answers) == MAX_ANSWERS:
+                self._answers.clear()
+            self._answers[key] = self._asked(call, mistakes)
+        return self._answers[key]
+
+    def with_mistakes(self, *mistakes: Mistake) -> Callable[[Call], Outcome]:
+        return lambda call: self.ask(call, *mistakes)
+
+    def _asked(self, call: Call, mistakes: Sequence[Mistake]) -> Outcome:
         if mistakes and mistakes[0].change is None and mistakes[0].wrong:
             return shared_reference().changed(self.lesson, mistakes[0].wrong).run(call)
         code = self._code(*mistakes) if mistakes else self._right

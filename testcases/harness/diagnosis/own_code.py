@@ -91,10 +91,10 @@ class OwnCode:
         for place in self._edits()[: self._most]:
             if self._endless >= MOST_ENDLESS:
                 return None
-            step = step_of(place, self._written)
             with _edited(place):
-                if self._is_repair(place):
-                    return Repair(step)
+                is_repair = self._is_repair(place)
+            if is_repair:
+                return Repair(step_of(place, self._written))
         return None
 
     def climb(self) -> Repair | None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution.messages import Outcome, fields_of
+from ..execution.messages import Call, Outcome, fields_of
 from ..report.alike import same_outcome
 from ..report.compare import Rules, close
 from .values import Seen
@@ -95,12 +95,12 @@ class Answers:
         self.has_fractions = any(one.is_floating_point() for one in every)
 
 
-def agree(ask: Callable[[int], Outcome], answers: Answers, on: On) -> float:
+def agree(ask: Callable[[Call], Outcome], answers: Answers, on: On) -> float:
     """The share of a student's answers that a mistake gives, or of the numbers; 0 where that is not enough. `ask` gives
-    what it answers to a question, by its number."""
+    what it answers to a question."""
     every = (*answers.wrong_ones, *answers.right_ones)
     if on is On.ALL:
-        return float(all(same_outcome(answers.seen[i][2], ask(i)) for i in every))
+        return float(all(same_outcome(mine, ask(asked)) for asked, _, mine in (answers.seen[i] for i in every)))
     if all(mine.error for _, _, mine in answers.seen):
         return 0.0  # Many changes raise an error of one type: it makes none of them near.
     if on is On.SOME:
@@ -109,8 +109,8 @@ def agree(ask: Callable[[int], Outcome], answers: Answers, on: On) -> float:
     least = MOST if answers.has_fractions else MOST_FLAGS
     agreed, differ, left = 0, 0, sum(off)
     for i in every:
-        _, right, mine = answers.seen[i]
-        theirs = ask(i)
+        asked, right, mine = answers.seen[i]
+        theirs = ask(asked)
         if off[i] or not same_outcome(theirs, right, values_only=True):
             same = same_outcome(mine, theirs, values_only=True)
             agreed, differ = agreed + same, differ + (not same)
@@ -120,13 +120,13 @@ def agree(ask: Callable[[int], Outcome], answers: Answers, on: On) -> float:
     return agreed / (agreed + differ) if agreed else 0.0
 
 
-def _share_of_numbers(ask: Callable[[int], Outcome], answers: Answers) -> float:
+def _share_of_numbers(ask: Callable[[Call], Outcome], answers: Answers) -> float:
     """Of those that are wrong; but it has to be right in every one that the student has right. What is 0 or not finite
     agrees by chance, and so do single flags and counts."""
     given, wrong = 0, 0
     for i in (*answers.right_ones, *answers.wrong_ones):
-        _, right, mine = answers.seen[i]
-        theirs, pairs = ask(i), beside(right, mine)
+        asked, right, mine = answers.seen[i]
+        theirs, pairs = ask(asked), beside(right, mine)
         triples = beside(right, mine, theirs)
         if theirs.error and not mine.error or pairs and not triples:
             return 0.0
