@@ -77,7 +77,7 @@ def _losses(draw: torch.Generator) -> list[Call]:
         example(ask, **likelier, clip_epsilon=0.9),
         example(ask, **_batch(draw), clip_epsilon=3.0, value_clip_epsilon=1.5, value_coef=0.4),
         example(ask, **idle, entropy_coef=0.1, value_coef=0.0),
-        example(ask, **_batch(draw), wrapped=True),
+        example(ask, **_recomputed(_batch(draw)), wrapped=True),
     ]
 
 
@@ -207,6 +207,11 @@ def _batch(draw: torch.Generator) -> dict[str, Any]:
     tables = {"actor": normal_from(draw, 5, 5), "critic": normal_from(draw, 5)}
     data = {name: normal_from(draw, *mask.shape) for name in DATA} | {"log_probs": _old(draw, mask)}
     return {**tables, "prompts": prompts, "responses": responses, "mask": mask, **data}
+
+
+def _recomputed(batch: dict[str, Any]) -> dict[str, Any]:
+    """Its log-probs aren't those of the sampler."""
+    return batch | {"sampler_log_probs": batch["log_probs"] - 0.5}
 
 
 def _world(draw: torch.Generator) -> dict[str, Any]:

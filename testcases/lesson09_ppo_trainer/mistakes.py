@@ -59,6 +59,8 @@ class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
 class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
     ratio_to_the_reference_model = first("batch = replace(batch, log_probs=batch.ref_log_probs)")
     """the ratio is taken against the reference model; it belongs to batch.log_probs, the policy that sampled"""
+    ratio_to_the_samplers_own_log_probs = first("batch = replace(batch, log_probs=batch.sampler_log_probs)")
+    """the ratio is taken against the sampler's own numbers, but batch.log_probs are those that were recomputed"""
     old_log_probs_of_the_present_policy = edit(
         "with torch => batch = replace(batch, log_probs=log_probs.detach())\nwith torch"
     )

@@ -6,6 +6,7 @@ Token 0 is padding, token 1 stops a response.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -88,7 +89,8 @@ def experience(prompts: Tensor, responses: Tensor, mask: Tensor, **tensors: Tens
 
 def experience_in(given: dict[str, Any]) -> Experience:
     """Take the parts of a batch out of what a scenario was given; `log_probs` and `values` are the old ones."""
-    return experience(**{name: given.pop(name) for name in BATCH})
+    made = experience(**{name: given.pop(name) for name in BATCH})
+    return replace(made, sampler_log_probs=given.pop("sampler_log_probs", made.log_probs))
 
 
 def numbers_of(answer: Any, name: str, documented: tuple[str, ...]) -> dict[str, Any]:
