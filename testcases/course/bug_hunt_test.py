@@ -176,7 +176,10 @@ def test_marks_are_those_of_pytest(mark: str, refused: bool):
     assert verdict("compute_gae", source, bank.right("compute_gae")[:1]) == [refused]
 
 
-def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(tmp_path: Path, capsys: Any):
+def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # of whoever runs these tests
     file = tmp_path / "tutorial" / LESSON / "my_tests.py"
     file.parent.mkdir(parents=True)
     for package in (file.parent, file.parent.parent):

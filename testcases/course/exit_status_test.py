@@ -5,7 +5,6 @@ solved one.
 """
 
 import csv
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.course.students import HANGS, own_course, own_runs
+from testcases.course.students import HANGS, around_pytest, own_course, own_runs
 from testcases.harness.catalog import ROOT
 
 LESSON = "lesson01_masked_sequences"
@@ -64,9 +63,8 @@ def write(course: Path, student: str) -> None:
 
 def run(folder: Path, module: str, *arguments: str) -> tuple[int, str]:
     """Exit status and output of one module alone."""
-    around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=HANGS)
+    done = subprocess.run(command, cwd=folder, env=around_pytest(), capture_output=True, text=True, timeout=HANGS)
     assert not done.stderr, done.stderr
     return done.returncode, done.stdout
 
@@ -152,12 +150,13 @@ def test_a_failure_is_told_and_may_have_been_repaired_since_it_was_run(course: P
 
 @pytest.mark.slow
 def test_make_check_gives_the_points_that_pytest_shows(course: Path, tmp_path: Path):
-    students, shown = ("wrong-on-a-stub", "some-of-each"), {}
+    students, texts = ("wrong-on-a-stub", "some-of-each"), []
     for student in students:
         write(course, student)
-        ((_, said),) = own_runs(course, (SUITE,))
-        shown[student] = re.findall(r"(\d+)/\d+ points", said)
+        texts.append({FILE: (course / FILE).read_text("utf-8")})
         shutil.copytree(course / "tutorial" / LESSON, tmp_path / "in" / student / LESSON)
+    found = own_runs(course, *[(SUITE,)] * len(students), texts=texts)
+    shown = {name: re.findall(r"(\d+)/\d+ points", said) for name, (_, said) in zip(students, found, strict=True)}
     arguments = str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--sandbox", "none"
     assert run(course, "testcases.grader", *arguments, "--lessons", "1")[0] == 0
     with open(tmp_path / "out/marks.csv", encoding="utf-8-sig", newline="") as file:

@@ -112,15 +112,19 @@ for arguments, texts in json.loads(sys.argv[1]):
 """
 
 
+def around_pytest() -> dict[str, str]:
+    """The environment of a pytest of its own, without what this one was given or says of itself in it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+
+
 def own_runs(
     course: Path, *asked: Sequence[str], texts: Sequence[Mapping[str, str | None]] = ()
 ) -> list[tuple[int, str]]:
     """Exit status and output of pytest with each of these lists of arguments; before each, its texts are written, and
     its files without one removed."""
     steps = [(arguments, texts[place] if texts else {}) for place, arguments in enumerate(asked)]
-    around = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-c", RUNS, json.dumps(steps)]
-    options = {"cwd": course, "env": around, "stdin": subprocess.DEVNULL, "timeout": HANGS}
+    options = {"cwd": course, "env": around_pytest(), "stdin": subprocess.DEVNULL, "timeout": HANGS}
     done = subprocess.run(command, capture_output=True, text=True, **options)
     parts = re.split(r"^END (-?\d+)\n", done.stdout + done.stderr, flags=re.MULTILINE)
     assert len(parts) == 2 * len(asked) + 1, done.stdout + done.stderr
@@ -151,4 +155,5 @@ def independent(folder: Path) -> None:
 
 def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", f"testcases/{LESSON}", f"--subject={folder}", *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANGS, check=False)
+    options = {"cwd": ROOT, "env": around_pytest(), "timeout": HANGS}
+    return subprocess.run(command, capture_output=True, text=True, **options)
