@@ -153,6 +153,11 @@ class Freeze(Wrong, of="freeze"):
     """model.requires_grad = False creates an attribute that PyTorch ignores; use requires_grad_(False)"""
     nothing_returned = edit("return  => ")
     """nothing is returned, but the model itself should be"""
+    eval_only_of_a_model_in_train_mode = edit(
+        "return model.requires_grad_(False).eval() => "
+        "if model.training:\n    model.eval()\nreturn model.requires_grad_(False)"
+    )
+    """eval() is skipped when the model itself is in eval mode, but a part of it can still be in train mode"""
     outermost_parameters_only = edit(
         "return model.requires_grad_(False) => "
         "for parameter in model.parameters(recurse=False):\n"
@@ -207,6 +212,11 @@ class ReferenceMode(Wrong, of="reference_mode"):
     """the reference adapter stays on afterwards, so the trainer then trains the reference"""
     adapters_stay_off = edit("with policy.disable_adapter():\n     => policy.base_model.disable_adapter_layers()\n")
     """the adapters stay off afterwards, so the policy is then the bare base model"""
+    first_other_adapter_switched_on = edit(
+        "set_adapter(trained) => set_adapter(next((name for name in policy.peft_config if name != REFERENCE), trained))"
+    )
+    """the first of the other adapters is on afterwards, but it should be the one that was on before; ask
+    active_adapter for it"""
     default_switched_on = edit('set_adapter(trained) => set_adapter("default")')
     """set_adapter("default") stands at the end, but the trained adapter may have another name; ask active_adapter for
     it"""

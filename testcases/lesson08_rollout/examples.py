@@ -235,6 +235,7 @@ def _minibatches(draw: torch.Generator) -> list[Call]:
         for size, epochs, forget in ((2, 1, False), (1, 1, True), (5, 2, False), (3, 1, False), (7, 1, True))
     ]
     found.append(example(YIELDED, batches=two[::-1], size=2, seed=_number(draw), epochs=2))
+    found.append(example(YIELDED, batches=two + two[:1] * 2, size=4, seed=4))  # nine rows: 4, 4 and 1
     many = experience(draw, [2] * 1_500, [3] * 1_500)
     many |= {name: many[name].bfloat16() for name in NUMBERS}
     return found + [example(order, tensors=many, size=size, seed=_number(draw)) for size in (200, 2_000)]

@@ -210,6 +210,8 @@ class Minibatches(Wrong, of="ExperienceBuffer.minibatches"):
         "generator = torch.Generator().manual_seed(generator.initial_seed() if generator else 0)"
     )
     """the generator is seeded anew, so every epoch yields the rows in the same order"""
+    minibatches_made_equally_large = edit(".split(size) => .chunk(-(-len(self) // size))")
+    """you make the minibatches about equally large, but each has `size` rows, and only the last one may have fewer"""
     size_taken_for_the_number_of_minibatches = edit(".split(size) => .chunk(size)")
     """size is taken for the number of minibatches, but it's the number of rows in one"""
     # deepspeedai/DeepSpeedExamples#457
@@ -235,6 +237,11 @@ class EvaluateResponses(Wrong, of="evaluate_responses"):
     """the policy is its own reference, so the KL is measured against nothing that stays"""
     reference_left_in_eval_mode = first("reference = reference and reference.eval()")
     """the reference is put into eval mode and left there, but its mode is its owner's to set, like the model's"""
+    whitened_after_gae = edit(
+        "if config.whiten_rewards: => raw = rewards\nif config.whiten_rewards:",
+        "compute_response_gae(rewards, => compute_response_gae(raw,",
+    )
+    """GAE gets the rewards from before the whitening, but advantages and returns are made of the whitened ones"""
     adapter_left_on = first("reference = reference or model.policy")
     """without a reference model the adapter stays on; reference_mode switches it off"""
     reference_at_temperature_1 = edit("generation.responses, config.temperature => generation.responses", read=PITFALLS)

@@ -101,6 +101,8 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     """mean and variance are those of this process, so each process whitens with other numbers; gather the moments"""
     nothing_gathered = edit("merge_moments(gather(masked_moments(values, mask))) => masked_moments(values, mask)")
     """`gather` is never called, so each process whitens with its own mean and variance, and the others wait for it"""
+    own_mean_added_back = edit("whitened + mean => whitened + values[mask].mean()")
+    """with shift_mean=False you add back this process's own mean, but the mean of all processes is kept"""
     moments_averaged = edit(
         "count, mean, squares = merge_moments(gather(masked_moments(values, mask))) => "
         "moments = gather(masked_moments(values, mask))\n"
@@ -159,6 +161,8 @@ class OptimizerStep(Wrong, of="DistributedPPOTrainer.optimizer_step"):
     )
     """you weight by this process's own tokens, so the result is a mean of the processes' means; use the tokens of
     all"""
+    own_tokens_taken_for_the_total = edit("int(lengths.sum()), self => int(lengths[torch.cat(own)].sum()), self")
+    """total_tokens counts this process's own tokens, but it should count those of the minibatch in all processes"""
     mean_of_the_microbatches_means = edit(
         "gradient_weight(tokens, int(lengths.sum()), self.processes.count) => 1 / len(own)"
     )
