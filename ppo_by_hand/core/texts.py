@@ -108,11 +108,14 @@ def _token_ids(prompt: Any, number: int) -> list[int]:
         raise ValueError(f"{RULE}, {_got(prompt, number)}; {MESSAGES}") from error
     if mask is None:
         return ids
-    if len(seen) != len(ids):
+    places = [place for place, is_seen in enumerate(seen) if is_seen]
+    has_gap = bool(places) and places[-1] - places[0] >= len(places)
+    if len(seen) != len(ids) or any(one not in (0, 1) for one in seen) or has_gap:
         raise ValueError(
-            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, {_got(prompt, number)}"
+            f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, and no 0 between ones, "
+            f"{_got(prompt, number)} with {str(mask)[:40]}"
         )
-    return [one for one, is_seen in zip(ids, seen, strict=True) if is_seen]
+    return [ids[place] for place in places]
 
 
 def _listed(values: Any) -> Any:

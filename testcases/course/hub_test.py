@@ -181,6 +181,7 @@ BAD = {
     "no-colon": ({"reward": "no/colon"}, (), "or a module:function, got no/colon, which is no folder here ("),
     "reward-raises": ({"reward": "raises"}, (), "the reward function raises raised KeyError"),
     "reward-exits": ({"reward": "exits"}, (), "the reward function exits raised SystemExit: 0 (hub.py:"),
+    "context": ({"lines": ("a", "a" * 61)}, (), "fit the policy's context of 64 tokens, got 61 + 4 for 'aaaaaa"),
     "no-json": ({"lines": ("hello",), "name": "p.jsonl"}, (), 'to be JSON like {"prompt": "a text"}, got hello'),
     "decided-elsewhere": ({}, ("--set", "seed=3"), "expected settings of PPOConfig, got 'seed' in SET; help("),
     "unknown-setting": ({}, ("--set", "lr=1"), "expected settings of PPOConfig, got 'lr' in SET; help("),
@@ -189,6 +190,7 @@ BAD = {
         ("--lora-rank", "2", "--lora-targets", "nothing"),
         "expected lora_targets to name modules of GPT2",
     ),
+    "nothing-to-resume": ({}, ("--resume",), "expected a checkpoint in"),
     "critic-of-a-function": (
         *({}, ("--value", "reward")),
         "expected REWARD to be a model with the policy's tokenizer for --value reward",
@@ -209,6 +211,11 @@ BAD_MODELS = {
         lambda gpt2, to: {"reward": classifier(to, tokenizer(), labels=2)},
         (),
         "expected REWARD to have one label, the score; got",
+    ),
+    "weights-in-16-bits": (
+        lambda gpt2, to: {"policy": in_bfloat16(gpt2, to)},
+        ("--dtype", "auto"),
+        "expected the weights that are trained in float32, got torch.bfloat16",
     ),
     "tokenizer-larger-than-its-model": (
         lambda gpt2, to: {"policy": changed(gpt2, to, lambda model: model, tokenizer(letters=LETTERS + "!#"))},
