@@ -23,7 +23,7 @@ from ..catalog import SOLUTIONS, region_of, region_text
 from ..execution.executor import InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import wrong_answers
-from ..oracle.reference import MAX_ANSWERS, examples, kept, key_of, shared_reference
+from ..oracle.reference import examples, kept, key_of, remembered, shared_reference
 from .code import code_in, definitions_in, words_of
 from .values import CHEAP, Mistake, Shows, Sign
 
@@ -74,14 +74,10 @@ class Bench:
 
     def ask(self, call: Call, *mistakes: Mistake) -> Outcome:
         """What the exercise answers with these mistakes, kept for the next student."""
-        key = key_of(call), mistakes
-        if key not in self._answers:
-            if len(self._answers) == MAX_ANSWERS:
-                self._answers.clear()
-            self._answers[key] = self._asked(call, mistakes)
-        return self._answers[key]
+        return remembered(self._answers, (key_of(call), mistakes), lambda: self._asked(call, mistakes))
 
     def with_mistakes(self, *mistakes: Mistake) -> Callable[[Call], Outcome]:
+        """What answers a question with these mistakes."""
         return lambda call: self.ask(call, *mistakes)
 
     def _asked(self, call: Call, mistakes: Sequence[Mistake]) -> Outcome:

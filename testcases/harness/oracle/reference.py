@@ -3,7 +3,7 @@
 import functools
 import importlib
 import inspect
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -41,12 +41,16 @@ class Remembering(InProcess):
         self._answers: dict[bytes, Outcome] = {}
 
     def run(self, call: Call) -> Outcome:
-        key = key_of(call)
-        if key not in self._answers:
-            if len(self._answers) == MAX_ANSWERS:
-                del self._answers[next(iter(self._answers))]
-            self._answers[key] = super().run(call)
-        return self._answers[key]
+        return remembered(self._answers, key_of(call), lambda: super(Remembering, self).run(call))
+
+
+def remembered(answers: dict[Any, Outcome], key: Any, ask: Callable[[], Outcome]) -> Outcome:
+    """What was answered to the same question, or is now; of MAX_ANSWERS the oldest makes room."""
+    if key not in answers:
+        if len(answers) == MAX_ANSWERS:
+            del answers[next(iter(answers))]
+        answers[key] = ask()
+    return answers[key]
 
 
 def key_of(call: Call) -> bytes:
