@@ -315,7 +315,7 @@ def _package(name: str, *folders: Path) -> ModuleType:
 def _taken_out() -> dict[str, ModuleType]:
     """Take `tutorial` and its modules out of `sys.modules`, where they all stand behind the package."""
     found = []
-    for name in reversed(sys.modules):
+    for name in reversed([*sys.modules]):  # A copy: a student's thread may import meanwhile.
         if name == TOP or name.startswith(f"{TOP}."):
             found.append(name)
         if name == TOP:

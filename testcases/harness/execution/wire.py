@@ -114,7 +114,8 @@ class Line:
         self._channel = channel
 
     def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """
+        """Send a message and wait for its answer.
+
         Raises:
             OSError: the other side is gone.
         """
