@@ -80,6 +80,22 @@ rewards = -kl_coef * kl
 rewards[torch.arange(len(scores)), mask.sum(1) - 1] += scores.clamp(-clip_score, clip_score)
 return (rewards * mask).detach()
 """
+OF_A_DRAFT = """
+scores = scores.detach()
+centered = scores - scores.mean(dim=1, keepdim=True)
+variance = scores.var(dim=1, keepdim=True, unbiased=False)
+return centered / (variance + epsilon).sqrt() if divide_by_std else centered
+"""
+CONTINUOUS = """
+p = probabilities.detach().double()
+q = n * p * p.cumsum(0) ** (n - 1)
+return float((q * (q / p).log())[q > 0].sum())
+"""
+UPSIDE_DOWN = """
+log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
+ratio = torch.exp(old_log_probs - log_probs)
+return (ratio * advantages - beta * (ratio - 1 - ratio.log())).mean()
+"""
 
 HEARD = [
     (4, "td_errors", edit("gamma * => gamma**2 *"), "`gamma` is applied twice"),
@@ -96,6 +112,7 @@ HEARD = [
     (5, "compute_ppo_loss", instead(SELECTED), "0 / 0 or infinity minus infinity. See line 77"),
     (4, "compute_response_gae", edit("argsort(dim=1, stable => argsort(1, stable"), "by name"),
     (1, "response_mask", edit(" - stops => "), "expected True, got False"),
+    (13, "group_advantages", instead(OF_A_DRAFT), "divided by K"),
 ]  # fmt: skip
 """A lesson, an exercise, a change of the reference, and what the first message says."""
 NOT_HEARD = [
@@ -108,6 +125,8 @@ NOT_HEARD = [
     (13, "expected_best_of_n", instead("return scores.detach().topk(n, dim=1).values.mean(1)"), "the maximum of all"),
     (8, "sample_token", edit("ordered.cumsum(dim=1) - ordered => ordered.cumsum(dim=1)"), "generator"),
     (5, "clipped_objective", edit("clipped * advantages) => clipped * advantages).mean()"), "size 1"),
+    (13, "best_of_n_kl", instead(CONTINUOUS), "one response of probability"),
+    (5, "compute_kl_penalty_loss", instead(UPSIDE_DOWN), "corrects for old samples"),
 ]  # fmt: skip
 """What chance alone agrees with, or what stands in the answer already, is no cause."""
 OURS = re.compile(r"this is what|wrong answers|Elsewhere|Where it differs")

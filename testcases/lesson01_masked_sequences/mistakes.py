@@ -71,6 +71,8 @@ class TokenEntropy(Wrong, of="token_entropy"):
         "(probs * log_probs) => (probs * log_probs).nan_to_num(nan=0.0)",
     )
     """you replace NaN after the product, so the value is right but its gradient is NaN; replace the -inf before"""
+    forbidden_tokens_at_logit_0 = first("logits = logits.masked_fill(logits == -torch.inf, 0.0)")
+    """-inf becomes 0 in the logits, so a forbidden token gets a probability; replace it in the log-probabilities"""
     infinite_slope_at_probability_0 = edit("-(probs * log_probs) => torch.special.entr(probs)")
     """entr and xlogy have an infinite slope at p = 0, so the value is right but the gradient is NaN; start from
     log_softmax"""

@@ -230,6 +230,12 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "gamma * next_value => gamma * torch.where(mask[:, t + 1 :].any(dim=1), next_value, values[:, t])"
     )
     """the last token takes its own value as the next one, but nothing comes after it, so that should be 0"""
+    left_packed = edit(
+        "advantages = torch.zeros_like(values).scatter(1, order, packed.advantages).masked_fill(~mask, 0.0) => "
+        "real = mask.gather(1, order)\nadvantages = packed.advantages.masked_fill(~real, 0.0)",
+        "advantages + values => packed.returns.masked_fill(~real, 0.0)",
+    )
+    """your answers stay packed at the left, but each belongs to its own token; scatter them back by the order"""
     padding_left_filled = in_a_loop(
         "append(advantage) => append(torch.where(mask[:, t], advantage, next_advantage))",
         "dim=1).masked_fill(~mask, 0.0) => dim=1)",

@@ -45,9 +45,7 @@ class SampleToken(Wrong, of="sample_token"):
     order"""
     argmax_taken = instead("return logits.argmax(dim=1)")
     """the most likely token is taken instead of drawn, so nothing else is ever tried"""
-    cut_tokens_at_logit_0 = edit(
-        "smallest_kept, -torch.inf => smallest_kept, 0.0", "dim=1)), -torch.inf => dim=1)), 0.0"
-    )
+    cut_tokens_at_logit_0 = edit("smallest_kept, -torch.inf => smallest_kept, 0.0")
     """removed tokens get the logit 0, which is a probability like any other, and they should get -inf"""
     global_generator_used = edit(", generator=generator => ")
     """the generator isn't used, because torch.multinomial draws from the global one; hand it generator="""
@@ -74,6 +72,10 @@ class Generate(Wrong, of="generate"):
     stop"""
     first_stop_token_only = first("stop_token_ids = stop_token_ids[:1]", read=PITFALLS)
     """only the first of the stop tokens is looked for, but any of them ends a row"""
+    loop_ends_at_the_first_stop_token_only = edit(
+        "is_stop(tokens, stop_token_ids) => is_stop(tokens, stop_token_ids[:1])", read=PITFALLS
+    )
+    """the loop looks for the first of the stop tokens only, so it goes on after the others; any of them ends a row"""
     never_ends_early = edit("if not is_writing.any(): => if False:")
     """the loop runs to max_new_tokens although all rows have stopped, but T should be the length of the longest row"""
     stopped_rows_not_remembered = edit("is_writing & ~is_stop => ~is_stop")

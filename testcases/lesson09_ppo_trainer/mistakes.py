@@ -61,6 +61,8 @@ class ComputeLoss(Wrong, of="PPOTrainer.compute_loss"):
     """the ratio is taken against the reference model; it belongs to batch.log_probs, the policy that sampled"""
     ratio_to_the_samplers_own_log_probs = first("batch = replace(batch, log_probs=batch.sampler_log_probs)")
     """the ratio is taken against the sampler's own numbers, but batch.log_probs are those that were recomputed"""
+    old_values_from_the_returns = first("batch = replace(batch, values=batch.returns - batch.advantages)")
+    """the old values are taken as returns - advantages, but those advantages are whitened; batch.values has them"""
     old_log_probs_of_the_present_policy = edit(
         "with torch => batch = replace(batch, log_probs=log_probs.detach())\nwith torch"
     )
@@ -142,6 +144,11 @@ class OptimizerStep(Wrong, of="PPOTrainer.optimizer_step"):
     """ratio_mean > threshold is False for NaN, so a broken minibatch is learned; ask for `not ratio <= threshold`"""
     guard_on_the_largest_ratio = edit('not merged["ratio_mean"] => not merged["ratio_max"]')
     """the guard looks at the largest ratio, so one rare token stops the whole minibatch; it should look at the mean"""
+    guard_on_each_microbatch = edit(
+        'merged["ratio_mean"] <= self.config.ratio_threshold => '
+        'all(part["ratio_mean"] <= self.config.ratio_threshold for part in parts)'
+    )
+    """the guard looks at each microbatch, so it depends on micro_batch_size; ask the mean ratio of the minibatch"""
     guard_on_the_last_microbatch = edit('not merged["ratio_mean"] => not statistics["ratio_mean"]')
     """the guard sees the last microbatch only, so a spike in an earlier one is learned; ask the merged ratio_mean"""
     statistics_of_the_last_microbatch = edit("merged = _weighted(parts, weights) => merged = statistics")
@@ -290,7 +297,7 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
     written_over_the_old_one = edit(' + ".unfinished" => ', "\nos.replace(unfinished, directory / CHECKPOINT_FILE) => ")
     """you write straight over the old file, so an interrupted write leaves no checkpoint at all; write beside, then
     move"""
-    old_one_deleted_first = first("import shutil\n\nshutil.rmtree(directory, ignore_errors=True)")
+    old_one_deleted_first = first("(Path(directory) / CHECKPOINT_FILE).unlink(missing_ok=True)")
     """the old checkpoint is deleted before the new one is whole; os.replace does both at once"""
     written_in_another_folder = edit("directory / (CHECKPOINT_FILE => Path(CHECKPOINT_FILE")
     """the unfinished file lies in another folder, and from another disk it couldn't be moved at once; write it

@@ -24,12 +24,12 @@ from ..report.alike import same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, words_of
 from .cost import calls_made
-from .depends import facts, has_effect
+from .depends import facts, has_effect, with_other_numbers
 from .exceptions import cause_of_error, names_in
 from .invariants import broken
 from .mistakes import Bench, bench_of
 from .own_code import OwnCode
-from .parts import Answers, On, agree, is_evidence
+from .parts import Answers, On, agree, is_evidence, says_much
 from .signs import has_16_bits, sign_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Seen, Shows, Sign, Twice
 
@@ -42,7 +42,7 @@ MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
 CALLS = 200_000
 """So many calls of Python or C may a search lead to, as often as one question leads to fewer."""
-MOST_TRIED, FEW, FOR_THE_LINE = 270, 20, 20
+MOST_TRIED, FEW, FOR_THE_LINE, LEAST_NAMED = 270, 20, 20, 5
 """A search tries so many mistakes, and edits of the student's code; in a run's second wrong exercise half as many, in
 its third a third: who has many mistakes runs the tests again anyway."""
 TOO_MANY = CALLS // FEW + 1
@@ -117,10 +117,10 @@ class Explanation:
         asked, _, mine = seen
         key = asked.lesson, asked.exercise
         self._searches[key] += 1
-        if self._searches[key] > MAX_SEARCHES:
-            return ()
         bench, is_first = bench_of(*key), self._searches[key] == 1
         most = min(MOST_TRIED, CALLS // self._cost(asked)) // len(self._searches)
+        if self._searches[key] > MAX_SEARCHES:
+            return self._of_one_question(bench, seen, most)
         sign = self._sign(seen)
         candidates, whole = list[Mistake](), None
         # Numbers of 16 bits agree by chance.
@@ -138,7 +138,7 @@ class Explanation:
                 found = tuple(one for one in self._fact(seen) if getattr(one, "shows", None) is Shows.IGNORED)
             return (*found, line)
         if whole or (most < FEW and not suspects(asked.lesson)):
-            return found
+            return found or self._of_one_question(bench, seen, most) or self._of_some_numbers(bench, seen, most)
         near, share = self._nearest_to(bench, [(one,) for one in candidates], On.MOST)
         if share == 1:
             return (Named(near),)
@@ -156,6 +156,8 @@ class Explanation:
         every = [(one,) for one in self._sorted(*key)[:most] if not (one.sign and one.sign.shows is Shows.IGNORED)]
         if some := self._nearest_to(bench, [*listed, *every], On.SOME)[0]:
             return (Named(some, is_all=False),)
+        if alone := self._of_one_question(bench, seen, most):
+            return alone
         return self._fact(seen) or ((place,) if own and (place := own.climb()) else ())
 
     def _invariant(self, seen: Seen) -> tuple[Cause, ...]:
@@ -242,6 +244,47 @@ class Explanation:
         shares = [(one, agree(bench.with_mistakes(*one), answers, on)) for one in several]
         shares = sorted((one for one in shares if one[1]), key=lambda one: -one[1])
         return next((one for one in shares if len(one[0]) == 1 or self._is_more(bench, one[0])), ((), 0.0))
+
+    def _of_one_question(self, bench: Bench, seen: Seen, most: int) -> tuple[Cause, ...]:
+        """The one named mistake that gives this answer, and is right wherever the student is: of several mistakes each
+        has a question that shows it alone."""
+        if most < LEAST_NAMED or not says_much(*seen[1:]):
+            return ()
+        # Worked by hand, numbers may be those of two ideas.
+        questions = [seen] if seen[0].scenario else [seen, *self._seen_of(with_other_numbers(seen[0]))]
+        possible = self._possible(bench.lesson, bench.exercise, most)
+        found = [one for one in possible if all(self._gives(bench, one, question) for question in questions)]
+        return (Named((found[0],), is_all=False),) if len(found) == 1 else ()
+
+    def _of_some_numbers(self, bench: Bench, seen: Seen, most: int) -> tuple[Cause, ...]:
+        """The named mistake that gives more of the wrong numbers than each other, where a question costs much."""
+        if most < LEAST_NAMED or seen[2].error:
+            return ()
+        answers = self._answers(bench.lesson, bench.exercise)
+        named = self._named(bench.lesson, bench.exercise)[:most]
+        shares = [(agree(bench.with_mistakes(one), answers, On.SOME), one) for one in named]
+        best = max((share for share, _ in shares), default=0.0)
+        found = [one for share, one in shares if share == best > 0]
+        return (Named((found[0],), is_all=False),) if len(found) == 1 else ()
+
+    @kept
+    def _possible(self, lesson: str, exercise: str, most: int) -> list[Mistake]:
+        """The named mistakes that are right wherever the student is."""
+        bench, answers = bench_of(lesson, exercise), self._answers(lesson, exercise)
+        right_ones = [answers.seen[i] for i in answers.right_ones]
+        return [
+            one
+            for one in self._named(lesson, exercise)[:most]
+            if all(same_outcome(due, bench.ask(asked, one)) for asked, due, _ in right_ones)
+        ]
+
+    def _named(self, lesson: str, exercise: str) -> list[Mistake]:
+        return [one for one in self._sorted(lesson, exercise) if one.wrong]
+
+    def _seen_of(self, asked: Call) -> list[Seen]:
+        """A question of ours beside both answers; none where the right answer is to refuse it."""
+        right, mine = self._both(asked)
+        return [] if right.error else [(asked, right, mine)]
 
     def _giving_pairs(self, seen: Seen, candidates: Sequence[Mistake], most: int) -> list[tuple[Mistake, ...]]:
         """Two mistakes that together give the values of this answer: first those of which one gives it alone, then

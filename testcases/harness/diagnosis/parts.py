@@ -58,6 +58,13 @@ def is_evidence(right: Outcome, mine: Outcome) -> bool:
     return any(due.dtype != got.dtype or _says_something(due, got) for due, got in pairs)
 
 
+def says_much(right: Outcome, mine: Outcome) -> bool:
+    """Whether this answer is hardly given by chance: evidence, or two counts or texts that are wrong."""
+    due, got = dict(leaves_of(right.value)), dict(leaves_of(mine.value))
+    off = [path for path in got if not isinstance(got[path], Tensor) and due.get(path) != got[path]]
+    return not mine.error and (is_evidence(right, mine) or len(off) > 1)
+
+
 def _says_something(right: Tensor, got: Tensor) -> bool:
     numbers = got[~near(right, got)]
     return bool((numbers.isfinite() & (numbers != 0)).any() if got.is_floating_point() else len(numbers))
