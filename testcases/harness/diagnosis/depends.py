@@ -74,16 +74,17 @@ def with_other_numbers(asked: Call) -> Call:
     """The same question with each of its numbers a little smaller, and each by another factor; probabilities still sum
     to 1."""
 
-    def moved(value: Any) -> Any:
+    def moved(value: Any, least: float) -> Any:
         if isinstance(value, float):
-            return 0.97 * value
+            return least * value
         if not is_float(value) or not value.dim():
             return value
-        smaller = value * torch.linspace(0.91, 0.99, value.numel()).to(value).view_as(value)
+        smaller = value * torch.linspace(least, 0.99, value.numel()).to(value).view_as(value)
         sums_to_1 = torch.allclose(value.sum(-1), torch.ones_like(value.sum(-1)))
         return smaller / smaller.sum(-1, keepdim=True) if sums_to_1 else smaller
 
-    return replace(asked, arguments={name: moved(value) for name, value in asked.arguments.items()})
+    given = enumerate(asked.arguments.items())
+    return replace(asked, arguments={name: moved(value, 0.97 - 0.02 * i) for i, (name, value) in given})
 
 
 # What stands where a mask is False

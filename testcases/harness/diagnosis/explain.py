@@ -248,7 +248,7 @@ class Explanation:
     def _of_one_question(self, bench: Bench, seen: Seen, most: int) -> tuple[Cause, ...]:
         """The one named mistake that gives this answer, and is right wherever the student is: of several mistakes each
         has a question that shows it alone."""
-        if most < LEAST_NAMED or not says_much(*seen[1:]):
+        if most < LEAST_NAMED or suspects(bench.lesson) or not says_much(*seen[1:]):
             return ()
         # Worked by hand, numbers may be those of two ideas.
         questions = [seen] if seen[0].scenario else [seen, *self._seen_of(with_other_numbers(seen[0]))]
