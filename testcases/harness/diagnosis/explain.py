@@ -40,13 +40,15 @@ faults: deque[Exception] = deque(maxlen=8)
 NOT_EXPLAINED = ("load", "missing", "signature", "timeout", "too large")
 MAX_SEARCHES, MAX_FAILED = 2, 8
 """For so many tests of an exercise all is tried; so many of those that failed before have to be explained as well."""
-CALLS = 200_000
+CALLS = 100_000
 """So many calls of Python or C may a search lead to, as often as one question leads to fewer."""
-MOST_TRIED, FEW, FOR_THE_LINE, LEAST_NAMED = 270, 20, 20, 5
-"""A search tries so many mistakes, and edits of the student's code; in a run's second wrong exercise half as many, in
-its third a third: who has many mistakes runs the tests again anyway."""
+MOST_TRIED, FEW, FOR_THE_LINE, LEAST_NAMED = 270, 10, 20, 3
+"""A search tries so many mistakes, and twice as many edits of the student's code; in a run's second wrong exercise half
+as many, in its third a third: who has many mistakes runs the tests again anyway."""
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
+CALLS_OF_ONE = CALLS // 8
+"""So many calls may one mistake lead to, over all examples."""
 MOST_RIGHT, MOST_SLOW, MORE = 3, 4, 0.1
 """Examples that are asked first of all mistakes, and where each costs much; the share that a second mistake adds."""
 
@@ -132,7 +134,7 @@ class Explanation:
         idea: Cause | None = whole or sign
         found: tuple[Cause, ...] = (idea,) if idea else ()
         # A search takes long, and an exercise has dozens of tests.
-        own = self._own_code(seen, most, bool(whole)) if is_first and most >= FEW else None
+        own = self._own_code(seen, 2 * most, bool(whole)) if is_first and most >= FEW else None
         if own and (line := own.once()):
             if not found and line.step.only_adds:  # Then the line alone gives no idea.
                 found = tuple(one for one in self._fact(seen) if getattr(one, "shows", None) is Shows.IGNORED)
@@ -261,7 +263,7 @@ class Explanation:
         if most < LEAST_NAMED or seen[2].error:
             return ()
         answers = self._answers(bench.lesson, bench.exercise)
-        named = self._named(bench.lesson, bench.exercise)[:most]
+        named = self._named(bench.lesson, bench.exercise)[: 2 * most]
         shares = [(agree(bench.with_mistakes(one), answers, On.SOME), one) for one in named]
         best = max((share for share, _ in shares), default=0.0)
         found = [one for share, one in shares if share == best > 0]
@@ -274,7 +276,7 @@ class Explanation:
         right_ones = [answers.seen[i] for i in answers.right_ones]
         return [
             one
-            for one in self._named(lesson, exercise)[:most]
+            for one in self._named(lesson, exercise)[: 2 * most]
             if all(same_outcome(due, bench.ask(asked, one)) for asked, due, _ in right_ones)
         ]
 
@@ -390,8 +392,8 @@ class Explanation:
     def _answers(self, lesson: str, exercise: str) -> Answers:
         """The subject's, on all examples, or on the first of those that cost much."""
         asked, right = examples(lesson, exercise), self._reference.right_answers_to(lesson, exercise)
-        if asked and self._cost(asked[0]) >= TOO_MANY:
-            asked = asked[:MOST_SLOW]
+        if asked:
+            asked = asked[: max(MOST_SLOW, CALLS_OF_ONE // self._cost(asked[0]))]
         return Answers([(one, due, self._subject.run(one)) for one, due in zip(asked, right, strict=False)])
 
     def _wrong_and_good(self, lesson: str, exercise: str) -> tuple[list[Call], list[Call]]:
