@@ -96,6 +96,18 @@ log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, a
 ratio = torch.exp(old_log_probs - log_probs)
 return (ratio * advantages - beta * (ratio - 1 - ratio.log())).mean()
 """
+WHITENED = """
+log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs.detach(), advantages.detach())
+if advantages.numel() > 1:
+    advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+ratio = torch.exp(log_probs - old_log_probs)
+return -torch.minimum(ratio * advantages, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages).mean()
+"""
+IN_PLACE = """
+stops = is_stop(responses, stop_token_ids).long().cumsum(dim=1)
+responses[stops >= 1] = pad_token_id
+return responses
+"""
 
 HEARD = [
     (4, "td_errors", edit("gamma * => gamma**2 *"), "`gamma` is applied twice"),
@@ -127,6 +139,10 @@ NOT_HEARD = [
     (5, "clipped_objective", edit("clipped * advantages) => clipped * advantages).mean()"), "size 1"),
     (13, "best_of_n_kl", instead(CONTINUOUS), "one response of probability"),
     (5, "compute_kl_penalty_loss", instead(UPSIDE_DOWN), "corrects for old samples"),
+    (5, "compute_ppo_loss", instead(WHITENED), "numel() > 1"),
+    (1, "truncate_after_stop", instead(IN_PLACE), "overwrite the stop"),
+    (8, "generate", edit("is_writing & ~is_stop(tokens, stop_token_ids) => is_writing & (tokens != stop_token_ids[0])"),
+     "stopped earlier"),
 ]  # fmt: skip
 """What chance alone agrees with, or what stands in the answer already, is no cause."""
 OURS = re.compile(r"this is what|wrong answers|Elsewhere|Where it differs")
@@ -203,7 +219,7 @@ def test_the_first_message(number: int, exercise: str, change: Change, told: str
 )
 def test_what_agrees_by_chance_is_not_told(number: int, exercise: str, change: Change, silent: str):
     said = first_failure(changed(number, exercise, change), exercise)
-    assert "expected" in said and silent not in said, said
+    assert ("expected" in said or "changed" in said) and silent not in said, said
 
 
 DEFINED = "\n\ndef {name}(rewards, values, dones, gamma=0.99, lam=0.95):\n"

@@ -34,7 +34,7 @@ class RewardsToGo(Wrong, of="rewards_to_go"):
     )
     """gamma is applied in each column, so a gap also discounts what follows it, and it should be skipped"""
     gap_ends_the_sum = edit(", to_go_t) => , 0.0)")
-    """a gap ends the sum, so rewards behind it don't reach the tokens before it"""
+    """a False inside a row ends the sum, so the rewards after it don't reach the tokens before it"""
     padding_earns = edit(
         "rewards.masked_fill(~mask, 0.0) => rewards",
         "torch.where(mask[:, t], rewards[:, t] + gamma * to_go_t, to_go_t) => rewards[:, t] + gamma * to_go_t",

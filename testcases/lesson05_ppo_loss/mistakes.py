@@ -24,6 +24,9 @@ class ClippedObjective(Wrong, of="clipped_objective"):
     """good tokens are held above the interval, but bad ones not below it"""
     held_below_only = edit(f"{INTERVAL} => min=1 - clip_epsilon", read=PESSIMIST)
     """bad tokens are held below the interval, but good ones not above it"""
+    smaller_of_the_ratios = edit(f"{SMALLER} => torch.minimum(ratio, clipped) * advantages", read=PESSIMIST)
+    """you take the smaller of the two ratios, before the advantage, so a bad token is never held below the interval;
+    take the smaller of the two products"""
     held_from_the_inverse_on = edit("(1 - clip_epsilon => (1 / (1 + clip_epsilon)", read=PESSIMIST)
     """the interval begins at 1 / (1 + clip_epsilon), but its two ends are equally far from 1: 1 - clip_epsilon"""
     held_at_the_advantage = edit(

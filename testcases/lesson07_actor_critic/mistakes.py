@@ -215,7 +215,7 @@ class ReferenceMode(Wrong, of="reference_mode"):
     first_other_adapter_switched_on = edit(
         "set_adapter(trained) => set_adapter(next((name for name in policy.peft_config if name != REFERENCE), trained))"
     )
-    """the first of the other adapters is on afterwards, but it should be the one that was on before; ask
+    """afterwards the first adapter that isn't the reference is on, but it should be the one that was on before; ask
     active_adapter for it"""
     default_switched_on = edit('set_adapter(trained) => set_adapter("default")')
     """set_adapter("default") stands at the end, but the trained adapter may have another name; ask active_adapter for

@@ -28,7 +28,7 @@ class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
 
 class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     initial_kl_coef = edit("self.kl_controller.value => self.config.kl_coef")
-    """config.kl_coef is only where the coefficient starts; the present one is self.kl_controller.value"""
+    """the coefficient is always config.kl_coef, where it starts; what it is now says self.kl_controller.value"""
     every_chunk_whitened_alone = edit(
         "self._unwhitened => self.config",
         "if not self.config.whiten_rewards:\n"
@@ -253,7 +253,7 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
     only_this_epoch_is_left = edit(
         "for minibatch in chain.from_iterable(epochs):\n => for epoch in epochs:\n  for minibatch in epoch:\n"
     )
-    """break leaves only the present epoch, and the next one begins, but the whole update should end"""
+    """break leaves only the current epoch, and the next one begins, but the whole update should end"""
     statistics_of_the_last_step = edit("_merge(self.steps) => _merge(self.steps) | self.steps[-1]")
     """the statistics of the last step stand for all; report means over the update's steps"""
     steps_of_all_updates_kept = edit("self.steps = []\n => ")

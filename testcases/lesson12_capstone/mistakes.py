@@ -76,7 +76,7 @@ class TrainSFT(Wrong, of="train_sft"):
     sft_gradients_not_clipped = edit("nn.utils.clip_grad_norm_(policy.parameters(), 1.0) => pass")
     """the gradients aren't clipped to the norm 1, so one odd batch can throw the model far off"""
     weights_decayed = edit("weight_decay=0.0,  => ")
-    """AdamW's default weight decay moves the weights to 0; here it is 0"""
+    """AdamW's default weight decay pulls the weights towards 0; here it is 0"""
     trained_in_eval_mode = edit("policy.train() => policy.eval()")
     """you train in eval mode, so dropout, where a model has it, is never used"""
     left_in_train_mode = edit("policy.eval() => policy.train()")

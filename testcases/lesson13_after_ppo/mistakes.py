@@ -214,7 +214,7 @@ class BestOfNKl(Wrong, of="best_of_n_kl"):
         "chances = probabilities[probabilities > 0].double() => "
         "chances = probabilities[probabilities > 0].double().flip(0)"
     )
-    """the responses are ordered from the best to the worst, so this is the worst of n"""
+    """you put the best response first, so this is the KL of the worst of n; put the worst first"""
     share_of_those_below = edit(
         "best = up_to - torch.cat([up_to.new_zeros(1), up_to[:-1]]) => best = up_to / up_to.sum()"
     )

@@ -29,7 +29,7 @@ from .exceptions import cause_of_error, names_in
 from .invariants import broken
 from .mistakes import Bench, bench_of
 from .own_code import OwnCode
-from .parts import Answers, On, agree, is_evidence, says_much
+from .parts import Answers, On, agree, is_evidence, says_much, share_of_outcome
 from .signs import has_16_bits, sign_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Seen, Shows, Sign, Twice
 
@@ -96,7 +96,7 @@ class Explanation:
             return inside
         if mine.error and (sign := cause_of_error(mine.error, asked, names_in(self._text(*key)))):
             return Diagnosis((sign,))
-        causes = self._search(seen) or self._invariant(seen)
+        causes = self._of_what_is_shown(self._search(seen), seen) or self._invariant(seen)
         earlier[:] = [*earlier, seen][-MAX_FAILED:]
         if causes:
             self._found.setdefault(key, []).append(causes)
@@ -124,13 +124,15 @@ class Explanation:
         if self._searches[key] > MAX_SEARCHES:
             return self._of_one_question(bench, seen, most)
         sign = self._sign(seen)
-        candidates, whole = list[Mistake](), None
+        candidates, wholes = list[Mistake](), list[Mistake]()
         # Numbers of 16 bits agree by chance.
         for one in () if sign and has_16_bits(asked) else self._candidates(bench, seen, most):
             candidates.append(one)
             if self._is_whole(bench, (one,), seen):
-                whole = Named((one,))
-                break  # The others are asked only where none gives all.
+                wholes.append(one)
+                if self._answers(*key).wrong_ones:
+                    break  # The others are asked only where none gives all, or where no example tells them apart.
+        whole = Named((wholes[0],)) if len(wholes) == 1 else None
         idea: Cause | None = whole or sign
         found: tuple[Cause, ...] = (idea,) if idea else ()
         # A search takes long, and an exercise has dozens of tests.
@@ -139,6 +141,8 @@ class Explanation:
             if not found and line.step.only_adds:  # Then the line alone gives no idea.
                 found = tuple(one for one in self._fact(seen) if getattr(one, "shows", None) is Shows.IGNORED)
             return (*found, line)
+        if len(wholes) > 1:
+            return found
         if whole or (most < FEW and not suspects(asked.lesson)):
             return found or self._of_one_question(bench, seen, most) or self._of_some_numbers(bench, seen, most)
         near, share = self._nearest_to(bench, [(one,) for one in candidates], On.MOST)
@@ -161,6 +165,25 @@ class Explanation:
         if alone := self._of_one_question(bench, seen, most):
             return alone
         return self._fact(seen) or ((place,) if own and (place := own.climb()) else ())
+
+    def _of_what_is_shown(self, causes: tuple[Cause, ...], seen: Seen) -> tuple[Cause, ...]:
+        """What a call has changed or drawn is shown before its answer: then only causes of that. Of two mistakes first
+        the one that gives more of this answer."""
+        asked, right, mine = seen
+        bench, is_of_answer = bench_of(asked.lesson, asked.exercise), _effects(right) == _effects(mine)
+
+        def fits(one: Cause) -> bool:
+            if isinstance(one, Named):
+                return is_of_answer or _effects(bench.ask(asked, *one.mistakes)) == _effects(mine)
+            return is_of_answer or not isinstance(one, Sign) or one.shows is Shows.CHANGED
+
+        def sorted_in(one: Cause) -> Cause:
+            if not isinstance(one, Named) or len(one.mistakes) < 2:
+                return one
+            given = sorted(one.mistakes, key=lambda each: -share_of_outcome(mine, bench.ask(asked, each)))
+            return replace(one, mistakes=tuple(given))
+
+        return tuple(sorted_in(one) for one in causes if fits(one))
 
     def _invariant(self, seen: Seen) -> tuple[Cause, ...]:
         """What a repair of a suspect breaks."""
@@ -412,6 +435,11 @@ class Explanation:
             # Never what is remembered, since that runs nothing.
             self._costs[key] = calls_made(lambda: InProcess.run(self._reference, asked), most=TOO_MANY)
         return self._costs[key]
+
+
+def _effects(outcome: Outcome) -> tuple[object, ...]:
+    """What a call does beside its answer."""
+    return outcome.changed, outcome.left_behind, outcome.used_global_random
 
 
 class NoExplanation(Explanation):

@@ -84,6 +84,8 @@ class OwnCode:
         self._good = [one for one, right in zip(seen, is_right, strict=True) if right][:MOST_RIGHT]
         self._base = [share_of_outcome(right, mine) for _, right, mine in self._wrong]
         self._passed = self._endless = 0
+        self._switches = list[Any]()
+        """Conditions that only switch on or off what is wrong."""
         self._better: list[tuple[list[float], Place]] = []
         """Edits that make more numbers right and none wrong, and the shares of the numbers that then are right."""
 
@@ -91,11 +93,30 @@ class OwnCode:
         for place in self._edits()[: self._most]:
             if self._endless >= MOST_ENDLESS:
                 return None
+            condition = self._condition_of(place)
+            if condition in self._switches:
+                continue
             with _edited(place):
                 is_repair = self._is_repair(place)
-            if is_repair:
+            if is_repair and not (condition and self._is_switch(condition)):
                 return Repair(step_of(place, self._written))
         return None
+
+    def _condition_of(self, place: Place) -> Any:
+        """The statement or expression whose condition an edit changes, or None."""
+        old = held_at(place)
+        conditional = (one for one in ast.walk(self._tree) if isinstance(one, (ast.If, ast.IfExp)))
+        return next((one for one in conditional if any(part is old for part in ast.walk(one.test))), None)
+
+    def _is_switch(self, condition: Any) -> bool:
+        """Whether all is right as well without what it guards, or always with it: then it is not at fault."""
+        for always in (False, True):
+            switch: Place = (condition, "test", None), ast.Constant(always)
+            with _edited(switch):
+                if self._is_repair(switch):
+                    self._switches.append(condition)
+                    return True
+        return False
 
     def climb(self) -> Repair | None:
         """After `once`: the best edit, if with the best ones after it every test passes, or if it makes questions

@@ -27,7 +27,7 @@ def sign_of(failing: Seen, wrong: Sequence[Call], ask: Ask) -> Sign | None:
         (lambda: _squeezed(right, mine, wrong, ask)),
         (lambda: _gradient(*failing, wrong, ask)),
         (lambda: _of_nan(right, mine)),
-        (lambda: _dtype(right, mine)),
+        (lambda: None if asked.scenario else _dtype(right, mine)),
         (lambda: _overflows(*failing, ask)),
         (lambda: _digits_lost(*failing, ask)),
         (lambda: _nan_made(*failing)),
