@@ -161,6 +161,8 @@ class ComputeGae(Wrong, of="compute_gae"):
     """you whiten the advantages before you make the returns, so the critic gets targets of the wrong scale"""
     returns_without_values = edit(" + values[..., :-1] => ")
     """returns are only the advantages, but values[t] has to be added back"""
+    returns_with_rewards = edit("values[..., :-1] => rewards")
+    """returns add the rewards, which the advantages already hold, but they should be advantages[t] + values[t]"""
     returns_with_next_values = edit("values[..., :-1] => values[..., 1:]")
     """returns add the value of the next state, but they should be advantages[t] + values[t]"""
     returns_of_lam_1 = edit(

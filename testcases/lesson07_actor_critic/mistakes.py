@@ -122,6 +122,11 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
 
 
 class CriticFromRewardModel(Wrong, of="critic_from_reward_model"):
+    bias_not_copied = edit(
+        "critic.head = copy.deepcopy(reward_model.head) => "
+        "critic.head = copy.deepcopy(reward_model.head)\nwith torch.no_grad():\n    critic.head.bias.zero_()"
+    )
+    """the head's weight is copied without its bias, so the values differ from the scores by a constant"""
     backbone_borrowed = edit("copy.deepcopy(reward_model.backbone) => reward_model.backbone")
     """the critic shares the reward model's own backbone, so training it changes the reward model too; deepcopy the
     backbone"""

@@ -264,6 +264,10 @@ class TrainingStep(Wrong, of="PPOTrainer.training_step"):
 class Train(Wrong, of="PPOTrainer.train"):
     starts_again_from_update_0 = edit("range(self.updates_done,  => range(")
     """a resumed run does all its updates again, but it should do those that are left, from self.updates_done on"""
+    only_these_updates_returned = edit(
+        "left = range => begun = len(self.history)\nleft = range", "return self.history => return self.history[begun:]"
+    )
+    """only the updates of this call are returned, but after a resume those before it belong to the history as well"""
     batches_of_a_minibatch = edit("self.config.batch_size => self.minibatch_size")
     """minibatch_size prompts are drawn, but an update collects config.batch_size, and its epochs split them"""
     prompts_drawn_with_replacement = edit(
@@ -332,6 +336,10 @@ class SaveCheckpoint(Wrong, of="PPOTrainer.save_checkpoint"):
 
 
 class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
+    history_appended = edit(
+        'state["updates_done"], state["history"] => state["updates_done"], self.history + state["history"]'
+    )
+    """the checkpoint's history is added to the trainer's own, but it takes its place"""
     only_the_models_restored = edit("self.optimizer => return\nself.optimizer")
     """only the models are restored, so the run goes on with a new optimizer, kl_coef, queue and random numbers"""
     optimizer_not_restored = edit('self.optimizer.load_state_dict(state["optimizer"])\n => ')

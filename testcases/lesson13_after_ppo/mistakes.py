@@ -151,6 +151,12 @@ class TruncatedImportanceWeights(Wrong, of="truncated_importance_weights"):
 
 
 class DpoLoss(Wrong, of="dpo_loss"):
+    beta_of_the_policy_alone = edit(
+        "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => "
+        "beta * (chosen - rejected) - (ref_chosen - ref_rejected).detach()",
+        "beta * margin => margin",
+    )
+    """beta multiplies the policy's margin alone, but the reference's margin is subtracted first, and beta comes last"""
     reference_left_out = edit(
         "(chosen - ref_chosen.detach()) - (rejected - ref_rejected.detach()) => chosen - rejected"
     )

@@ -275,10 +275,11 @@ class Explanation:
         has a question that shows it alone."""
         if most < LEAST_NAMED or suspects(bench.lesson) or not says_much(*seen[1:]):
             return ()
-        # Worked by hand, numbers may be those of two ideas.
-        questions = [seen] if seen[0].scenario else [seen, *self._seen_of(with_other_numbers(seen[0]))]
         possible = self._possible(bench.lesson, bench.exercise, most)
-        found = [one for one in possible if all(self._gives(bench, one, question) for question in questions)]
+        found = [one for one in possible if self._gives(bench, one, seen)]
+        if not seen[0].scenario:  # Worked by hand, numbers may be those of two ideas.
+            right, mine = self._both(other := with_other_numbers(seen[0]))
+            found = [one for one in found if right.error or same_outcome(mine, bench.ask(other, one), values_only=True)]
         return (Named((found[0],), is_all=False),) if len(found) == 1 else ()
 
     def _of_some_numbers(self, bench: Bench, seen: Seen, most: int) -> tuple[Cause, ...]:
@@ -305,11 +306,6 @@ class Explanation:
 
     def _named(self, lesson: str, exercise: str) -> list[Mistake]:
         return [one for one in self._sorted(lesson, exercise) if one.wrong]
-
-    def _seen_of(self, asked: Call) -> list[Seen]:
-        """A question of ours beside both answers; none where the right answer is to refuse it."""
-        right, mine = self._both(asked)
-        return [] if right.error else [(asked, right, mine)]
 
     def _giving_pairs(self, seen: Seen, candidates: Sequence[Mistake], most: int) -> list[tuple[Mistake, ...]]:
         """Two mistakes that together give the values of this answer: first those of which one gives it alone, then
