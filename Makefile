@@ -97,7 +97,7 @@ test: $(READY) $(LAB_READY) ## Check that this clone works, in three minutes (st
 	@$(PYTEST) -m '$(QUICK)'
 
 test-all: $(READY) $(LAB_READY) ## Check everything that must pass before a change lands
-	@echo "make test-all: every check of the course; about thirteen minutes on two idle cores"
+	@echo "make test-all: every check of the course; about eleven minutes on two idle cores"
 	@$(QUICK_CHECKS)
 	@$(PYTEST) $(if $(MARKS),-m '$(MARKS)')
 
