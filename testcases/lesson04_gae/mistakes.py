@@ -275,7 +275,7 @@ class ComputeResponseGae(Wrong, of="compute_response_gae"):
         "rewards, values = rewards => unmasked = values\nrewards, values = rewards",
         "stacked + values => stacked + unmasked",
     )
-    """you don't mask the returns, so what the critic says about padding stands in them"""
+    """you don't mask the returns, so they hold what the critic says about padding"""
     response_returns_without_values = in_a_loop("stacked + values => stacked")
     """returns are only the advantages, but values[t] has to be added back"""
     zero_advantage_taken_for_padding = in_a_loop("stacked + values => torch.where(stacked != 0, stacked + values, 0.0)")

@@ -49,9 +49,10 @@ class PPOLoss(Wrong, of="compute_ppo_loss"):
     minimum_of_the_losses = edit(
         "-torch.minimum(unclipped, clipped) => torch.minimum(-unclipped, -clipped)", read=PESSIMIST
     )
-    """you take the minimum of the two losses, but it is the minimum of the objectives, so the maximum of the losses"""
+    """you take the minimum of the two losses, but it should be the minimum of the objectives, so the
+    maximum of the losses"""
     smaller_of_the_means = edit("(unclipped, clipped).mean() => (unclipped.mean(), clipped.mean())", read=PESSIMIST)
-    """you choose the smaller for the whole batch, after the means, but it is chosen token by token"""
+    """you choose the smaller for the whole batch, after the means, but it should be chosen token by token"""
     clipped_term_alone = edit("torch.minimum(unclipped, clipped) => clipped", read=PESSIMIST)
     """only the clipped term is left, so a token that has moved the wrong way gets no gradient to come back"""
     never_clipped = edit("torch.minimum(unclipped, clipped) => unclipped", read="Why clip")
@@ -147,7 +148,7 @@ class ValueLoss(Wrong, of="compute_value_loss"):
     half_taken_twice = edit("0.5 => 0.25")
     """the factor one half is applied twice, so value_coef counts half"""
     larger_of_the_means = edit(".square(),  => .square().mean(), ", ".square()).mean() => .square().mean())")
-    """you choose the larger for the whole batch, after the means, but it is chosen token by token"""
+    """you choose the larger for the whole batch, after the means, but it should be chosen token by token"""
     squares_summed = edit(".mean() => .sum()")
     """you sum the tokens, but you should take their mean"""
     value_mean_of_row_means = first("""
@@ -179,7 +180,8 @@ class CombineLosses(Wrong, of="combine_losses"):
 
 class PPOStatistics(Wrong, of="ppo_statistics"):
     outside_taken_for_clipped = edit("is_clipped.double() => ((ratio - 1).abs() > clip_epsilon).double()")
-    """clip_fraction counts every token outside the interval, but one that moved the wrong way keeps its gradient"""
+    """clip_fraction counts every token outside the interval, but one that moved the wrong way keeps its
+    gradient, so it isn't clipped"""
     unclipped_fraction = edit("< => >=")
     """clip_fraction counts the tokens that keep their gradient, not those that lose it"""
     good_tokens_counted_only = edit("1 - clip_epsilon, 1 + => max=1 +")

@@ -19,7 +19,7 @@ class NonnegativeKL(Wrong, of="nonnegative_kl"):
     half_the_square = edit("torch.expm1((-log_ratio).clamp(max=MAX_LOG_RATIO)) + log_ratio => log_ratio.square() / 2")
     """this is half the square (k2), which is never negative, but its mean is the KL only for close models"""
     other_direction = edit("(-log_ratio) => log_ratio", "+ log_ratio => - log_ratio", read=WRONG)
-    """your ratio in exp(r) - 1 - r is inverted, because reference / policy, exp(-r), has mean 1 under the policy"""
+    """your ratio in exp(r) - 1 - r is inverted, and it should be reference / policy, which is exp(-r)"""
     the_mean_1_not_subtracted = edit("expm1 => exp")
     """you don't subtract the 1, which is the mean of reference / policy, so two equal models have a KL of 1"""
     half_of_what_is_needed = edit("torch.expm1( => 0.5 * torch.expm1(")

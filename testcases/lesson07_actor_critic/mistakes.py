@@ -111,7 +111,7 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     both_after_the_token = edit(f"{KEPT} => {KEPT_AT_THE_END}", f"{BEFORE} => {AFTER}", read=SHIFT)
     """both heads read the position of the token itself, but what predicts the token is one position earlier"""
     only_logits_shifted = edit(f"{BEFORE} => {AFTER}", read=SHIFT)
-    """only the logits are shifted, but the value of a token is the one before it as well"""
+    """only the logits are shifted, but the values should be shifted as well, to the position before the token"""
     only_values_shifted = edit(f"{KEPT} => {KEPT_AT_THE_END}", read=SHIFT)
     """only the values are shifted, but the logits that predict a token are one position before it as well"""
     shared_words_for_the_prompt = edit(f"{KEPT}, => ", f"{OWN_LOGITS} => {OWN_LOGITS + BEFORE}")

@@ -113,7 +113,7 @@ class GlobalMaskedWhiten(Wrong, of="global_masked_whiten"):
     variance_by_own_count = edit("(count - 1).clamp => (mask.sum() - 1).clamp")
     """the squares come from all processes, but you divide by the tokens of this one; use the merged count"""
     variance_divided_by_n = edit("(count - 1).clamp(min=1) => count")
-    """you divide by n, but masked_whiten divides by n - 1, and two processes must equal one"""
+    """you divide by n, but masked_whiten divides by n - 1, and two processes should give what one gives"""
     single_token_divided_by_zero = edit(".clamp(min=1) => ")
     """with a single token n - 1 is 0, and 0 / 0 is NaN, but its variance should be 0"""
     one_less_in_each_process = edit("gather( => moments := gather(", "count - 1 => count - len(moments)")

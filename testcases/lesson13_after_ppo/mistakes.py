@@ -53,7 +53,7 @@ class CispoTokenLosses(Wrong, of="cispo_token_losses"):
     weight_not_detached = edit(
         "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())", read=WRONG
     )
-    """the weight isn't held constant, so the gradient flows through the ratio as well, and stops at the cap"""
+    """the weight isn't held constant, so the gradient flows through the ratio as well, and is 0 above the cap"""
     ratio_in_place_of_the_log_prob = edit(
         "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())",
         "* log_probs).masked_fill => ).masked_fill",
@@ -126,7 +126,7 @@ class KlTokenLosses(Wrong, of="kl_token_losses"):
     ratio_left_out = edit("log_ratio.exp() * ( => 1.0 * (")
     """the ratio is left out, so this is k3 alone, whose gradient is that of another divergence"""
     ratio_is_data = edit("log_ratio.exp() * => log_ratio.detach().exp() *")
-    """the ratio is detached, but the gradient flows through both factors"""
+    """the ratio is detached, but the gradient should flow through both factors"""
     k1_in_place_of_k3 = edit("(to_reference.expm1() - to_reference) => (-to_reference)")
     """you take k1 instead of k3, so the loss is negative for half of the tokens"""
     ratio_of_k3_inverted = edit("(to_reference.expm1() - to_reference) => ((-to_reference).expm1() + to_reference)")
