@@ -113,7 +113,7 @@ class OneBackbone(Wrong, of="SharedPolicyAndValue.forward"):
     only_logits_shifted = edit(f"{BEFORE} => {AFTER}", read=SHIFT)
     """only the logits are shifted, but the values should be shifted as well, to the position before the token"""
     only_values_shifted = edit(f"{KEPT} => {KEPT_AT_THE_END}", read=SHIFT)
-    """only the values are shifted, but the logits that predict a token are one position before it as well"""
+    """only the values are shifted, but the logits should be shifted as well, to the position before the token"""
     shared_words_for_the_prompt = edit(f"{KEPT}, => ", f"{OWN_LOGITS} => {OWN_LOGITS + BEFORE}")
     """you compute the whole vocabulary for the prompt and throw it away; logits_to_keep says which positions you
     need"""

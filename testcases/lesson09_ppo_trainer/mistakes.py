@@ -28,7 +28,7 @@ class GenerateResponses(Wrong, of="PPOTrainer.generate_responses"):
 
 class ComputeRewards(Wrong, of="PPOTrainer.compute_rewards"):
     initial_kl_coef = edit("self.kl_controller.value => self.config.kl_coef")
-    """the coefficient is always config.kl_coef, where it starts; what it is now says self.kl_controller.value"""
+    """the coefficient is always config.kl_coef, where it starts; self.kl_controller.value is what it is now"""
     every_chunk_whitened_alone = edit(
         "self._unwhitened => self.config",
         "if not self.config.whiten_rewards:\n"
@@ -339,7 +339,7 @@ class LoadCheckpoint(Wrong, of="PPOTrainer.load_checkpoint"):
     history_appended = edit(
         'state["updates_done"], state["history"] => state["updates_done"], self.history + state["history"]'
     )
-    """the checkpoint's history is added to the trainer's own, but it takes its place"""
+    """the checkpoint's history is added to the trainer's own, but it should take its place"""
     only_the_models_restored = edit("self.optimizer => return\nself.optimizer")
     """only the models are restored, so the run goes on with a new optimizer, kl_coef, queue and random numbers"""
     optimizer_not_restored = edit('self.optimizer.load_state_dict(state["optimizer"])\n => ')

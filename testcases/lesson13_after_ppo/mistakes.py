@@ -53,7 +53,7 @@ class CispoTokenLosses(Wrong, of="cispo_token_losses"):
     weight_not_detached = edit(
         "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())", read=WRONG
     )
-    """the weight isn't held constant, so the gradient flows through the ratio as well, and is 0 above the cap"""
+    """the weight isn't held constant, so below the cap a gradient flows through the ratio as well"""
     ratio_in_place_of_the_log_prob = edit(
         "(log_probs - old_log_probs).detach() => (log_probs - old_log_probs.detach())",
         "* log_probs).masked_fill => ).masked_fill",

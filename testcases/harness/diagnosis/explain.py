@@ -44,7 +44,8 @@ CALLS = 100_000
 """So many calls of Python or C may a search lead to, as often as one question leads to fewer."""
 MOST_TRIED, FEW, FOR_THE_LINE, LEAST_NAMED = 270, 10, 20, 3
 """A search tries so many mistakes, and twice as many edits of the student's code; in a run's second wrong exercise half
-as many, in its third a third: who has many mistakes runs the tests again anyway."""
+as many, in its third a third: who has many mistakes runs the tests again anyway. Where fewer than LEAST_NAMED can be
+tried, one of them is no choice."""
 TOO_MANY = CALLS // FEW + 1
 """Calls of a question that is asked in few forms; of how many more, nothing depends."""
 CALLS_OF_ONE = CALLS // 8
@@ -287,7 +288,7 @@ class Explanation:
         if most < LEAST_NAMED or seen[2].error:
             return ()
         answers = self._answers(bench.lesson, bench.exercise)
-        named = self._named(bench.lesson, bench.exercise)[: 2 * most]
+        named = self._named(bench.lesson, bench.exercise, most)
         shares = [(agree(bench.with_mistakes(one), answers, On.SOME), one) for one in named]
         best = max((share for share, _ in shares), default=0.0)
         found = [one for share, one in shares if share == best > 0]
@@ -300,12 +301,13 @@ class Explanation:
         right_ones = [answers.seen[i] for i in answers.right_ones]
         return [
             one
-            for one in self._named(lesson, exercise)[: 2 * most]
+            for one in self._named(lesson, exercise, most)
             if all(same_outcome(due, bench.ask(asked, one)) for asked, due, _ in right_ones)
         ]
 
-    def _named(self, lesson: str, exercise: str) -> list[Mistake]:
-        return [one for one in self._sorted(lesson, exercise) if one.wrong]
+    def _named(self, lesson: str, exercise: str, most: int) -> list[Mistake]:
+        """Twice as many as of all mistakes: each of them is somebody's idea."""
+        return [one for one in self._sorted(lesson, exercise) if one.wrong][: 2 * most]
 
     def _giving_pairs(self, seen: Seen, candidates: Sequence[Mistake], most: int) -> list[tuple[Mistake, ...]]:
         """Two mistakes that together give the values of this answer: first those of which one gives it alone, then

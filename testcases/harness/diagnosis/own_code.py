@@ -93,12 +93,11 @@ class OwnCode:
         for place in self._edits()[: self._most]:
             if self._endless >= MOST_ENDLESS:
                 return None
-            condition = self._condition_of(place)
-            if condition in self._switches:
+            if self._switches and self._condition_of(place) in self._switches:
                 continue
             with _edited(place):
                 is_repair = self._is_repair(place)
-            if is_repair and not (condition and self._is_switch(condition)):
+            if is_repair and not self._only_switches(place):
                 return Repair(step_of(place, self._written))
         return None
 
@@ -108,15 +107,16 @@ class OwnCode:
         conditional = (one for one in ast.walk(self._tree) if isinstance(one, (ast.If, ast.IfExp)))
         return next((one for one in conditional if any(part is old for part in ast.walk(one.test))), None)
 
-    def _is_switch(self, condition: Any) -> bool:
-        """Whether all is right as well without what it guards, or always with it: then it is not at fault."""
-        for always in (False, True):
+    def _only_switches(self, place: Place) -> bool:
+        """Whether all is right as well without what a condition guards, or always with it: then it is not at fault."""
+        condition, better = self._condition_of(place), [*self._better]
+        for always in (False, True) if condition else ():
             switch: Place = (condition, "test", None), ast.Constant(always)
             with _edited(switch):
                 if self._is_repair(switch):
                     self._switches.append(condition)
-                    return True
-        return False
+        self._better = better  # A switch is no edit of the student's idea.
+        return condition is not None and condition in self._switches
 
     def climb(self) -> Repair | None:
         """After `once`: the best edit, if with the best ones after it every test passes, or if it makes questions

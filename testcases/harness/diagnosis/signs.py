@@ -27,7 +27,7 @@ def sign_of(failing: Seen, wrong: Sequence[Call], ask: Ask) -> Sign | None:
         (lambda: _squeezed(right, mine, wrong, ask)),
         (lambda: _gradient(*failing, wrong, ask)),
         (lambda: _of_nan(right, mine)),
-        (lambda: None if asked.scenario else _dtype(right, mine)),
+        (lambda: _dtype(*failing)),
         (lambda: _overflows(*failing, ask)),
         (lambda: _digits_lost(*failing, ask)),
         (lambda: _nan_made(*failing)),
@@ -62,9 +62,10 @@ def _of_nan(right: Outcome, mine: Outcome) -> Sign | None:
     return Sign(Shows.NAN_HIDDEN) if is_hidden else None
 
 
-def _dtype(right: Outcome, mine: Outcome) -> Sign | None:
+def _dtype(asked: Call, right: Outcome, mine: Outcome) -> Sign | None:
+    """Of an exercise's own answer: a scenario's has parts of which another may be shown."""
     pairs = [(str(got.dtype), str(due.dtype)) for due, got in beside(right, mine) if due.dtype != got.dtype]
-    return Sign(Shows.OTHER_DTYPE, pairs[0]) if pairs else None
+    return Sign(Shows.OTHER_DTYPE, pairs[0]) if pairs and not asked.scenario else None
 
 
 def _overflows(asked: Call, right: Outcome, mine: Outcome, ask: Ask) -> Sign | None:
