@@ -1,7 +1,7 @@
 """What is asked of every exercise alike: that it agrees with the solution on fresh questions, in float32 as well, keeps
 its defaults, and refuses bad arguments.
 
-What differs from exercise to exercise stands in a lesson's contract.py:
+What differs from exercise to exercise stands in a lesson's examples.py:
 
     AGREEMENT = {compute_gae: 1}                      points where they are not 2
     DEFAULTS = [compute_gae]                          whose optional arguments are left out
@@ -135,9 +135,9 @@ def _is_hidden(wanted: Any, got: Any) -> bool:
 
 def common_cases(lesson: str, written: Collection[str]) -> Iterator[Case]:
     """The tests of a lesson, but for those `written` in its suites."""
-    if not (TESTCASES / lesson / "contract.py").is_file():
+    if not (TESTCASES / lesson / "examples.py").is_file():
         return
-    tables = vars(importlib.import_module(f"testcases.{lesson}.contract"))
+    tables = vars(importlib.import_module(f"testcases.{lesson}.examples"))
     points = {exercise_of(target).name: worth for target, worth in tables.get("AGREEMENT", {}).items()}
     wanted = [(Exercise(lesson, name), test_agrees_with_the_reference) for name in read_lesson(lesson).exercises]
     wanted += [(target, test_keeps_its_defaults) for target in tables.get("DEFAULTS", ())]

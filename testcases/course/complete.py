@@ -35,7 +35,7 @@ def lacking(lesson: str, exercise: str) -> Iterator[str]:
     if not any(entry.is_basic for entry in tests):
         yield f"a test in {here}/basic_test.py"
     if all(entry.is_basic for entry in tests):
-        yield f"agreement with the reference: {here}/contract.py"
+        yield f"agreement with the reference in {here}"
     if not examples(lesson, exercise):
         yield f"an example in {here}/examples.py"
     right = (*right_answers(lesson), *published_answers(lesson))

@@ -90,3 +90,29 @@ def _responses(
 def _fraction(draw: torch.Generator) -> float:
     """Between 0.5 and 0.9: far from 0 and 1, where mistakes hide."""
     return 0.5 + 0.4 * float(torch.rand((), generator=draw))
+
+
+# What contract_test.py asks: arguments to refuse (the checks are given, and have to stay), defaults, points.
+STEPS = {"rewards": [1.0, 2.0], "values": [0.0, 0.0, 0.0], "dones": [0.0, 0.0], "gamma": 0.5}
+BAD_STEPS = {
+    "values-needs-one-more": ({"values": [0.0, 0.0]}, ["values (2,)", "rewards (2,)"]),
+    "gamma-above-1": ({"gamma": 1.5}, ["gamma"]),
+}
+RESPONSE = {"rewards": [[1.0, 2.0]], "values": [[0.0, 0.0]], "mask": [[True, True]], "gamma": 0.5, "lam": 0.5}
+
+DEFAULTS = [td_errors, gae_ends, n_step_advantages, compute_gae, compute_response_gae]
+REFUSALS = {
+    td_errors: (STEPS, BAD_STEPS),
+    gae_ends: (STEPS, BAD_STEPS),
+    n_step_advantages: ({**STEPS, "n": 2}, {**BAD_STEPS, "no-step": ({"n": 0}, ["n"])}),
+    compute_gae: ({**STEPS, "lam": 0.5}, {**BAD_STEPS, "lam-above-1": ({"lam": 1.5}, ["lam"])}),
+    compute_response_gae: (
+        RESPONSE,
+        {
+            "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
+            "values-as-long-as-rewards": ({"values": [[0.0, 0.0, 0.0]]}, ["values (1, 3)"]),
+            "lam-above-1": ({"lam": 1.5}, ["lam"]),
+        },
+    ),
+}
+AGREEMENT = dict.fromkeys(REFUSALS, 1)

@@ -149,3 +149,29 @@ def _texts(draw: torch.Generator, rows: int, prompt_length: int, response_length
     columns = torch.arange(length)
     mask = (columns >= missing) & (columns < prompt_length + present)
     return ids.masked_fill(~mask, PAD_ID), mask
+
+
+# What contract_test.py asks: arguments to refuse (the checks are given, and have to stay), defaults, points.
+TEXT = {"input_ids": [[7, 5, 3]], "attention_mask": [[True, True, True]]}
+RESPONSE = {**TEXT, "prompt_length": 1}
+BAD_TEXT = {
+    "another-length": ({"input_ids": [[7, 5]]}, ["input_ids (1, 2)", "attention_mask (1, 3)"]),
+    "mask-would-broadcast": ({"input_ids": [[7, 5, 3], [7, 5, 3]]}, ["input_ids (2, 3)"]),
+    "no-batch": ({"input_ids": [7, 5, 3]}, ["input_ids (3,)"]),
+}
+BAD_RESPONSE = {
+    "no-prompt": ({"prompt_length": 0}, ["prompt_length"]),
+    "no-response": ({"prompt_length": 3}, ["prompt_length"]),
+    "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
+}
+
+AGREEMENT = {critic_from_reward_model: 1, reference_mode: 3}
+REFUSALS = {
+    scenario("value_model", of=ValueModel.forward): (TEXT, BAD_TEXT),
+    scenario("actor_critic", of=PolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
+    scenario("actor_critic", of=PolicyAndValue.response_values): (
+        {**RESPONSE, "method": "response_values"},
+        BAD_RESPONSE,
+    ),
+    scenario("shared_actor_critic", of=SharedPolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),
+}

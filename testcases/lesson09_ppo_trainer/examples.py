@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness.doubles.drawing import as_argument, generator, normal_from, uniform_from, word_from
+from testcases.harness.doubles.drawing import as_argument, generator, normal, normal_from, uniform_from, word_from
 from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson09_ppo_trainer import PPOTrainer
@@ -233,3 +233,25 @@ def _some_responses(draw: torch.Generator) -> tuple[Tensor, Tensor]:
 def _old(draw: torch.Generator, mask: Tensor) -> Tensor:
     """Log-probs of another policy than the one in training, 0 under the mask."""
     return (-0.5 - 2 * uniform_from(draw, *mask.shape)).masked_fill(~mask, 0.0)
+
+
+AGREEMENT = {PPOTrainer.compute_loss: 6, PPOTrainer.train: 3}
+TABLES = {"actor": normal(5, 5), "critic": normal(5)}
+NO_PROMPTS = {"no-prompts": ({"prompts": ()}, ["at least one prompt"])}
+REFUSALS = {
+    scenario("update_of", of=PPOTrainer.training_step): (TABLES, NO_PROMPTS),
+    scenario("responses_of", of=PPOTrainer.generate_responses): (TABLES, NO_PROMPTS),
+    scenario("run_of", of=PPOTrainer.train): (
+        {"num_updates": 2},
+        {"no-prompts": ({"available": 0}, ["at least one prompt"])},
+    ),
+    scenario("loaded_of", of=PPOTrainer.load_checkpoint): (
+        {"mark": 1.0},
+        {
+            "cut-off": ({"content": "cut off"}, ["whole"]),
+            "of-other-settings": ({"content": "of other settings"}, ["settings, got kl_coef 0.9"]),
+            "of-another-shape": ({"content": "5 wide"}, ["(5, 5)"]),
+            "of-other-names": ({"content": "of other names"}, []),
+        },
+    ),
+}

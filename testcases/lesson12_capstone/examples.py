@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from testcases.harness.doubles.drawing import as_argument, generator, normal_from
+from testcases.harness.doubles.drawing import as_argument, generator, normal, normal_from
 from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
@@ -138,3 +138,22 @@ def stages(draw: torch.Generator) -> dict[str, Any]:
         "reward_backbone": normal_from(draw, len(WORDS), 3).float(),
         "reward_head": normal_from(draw, 3).float(),
     }
+
+
+# What contract_test.py asks: arguments to refuse (the checks are given, and have to stay), defaults, points.
+ROWS = {"logits": normal(2, 3, 4), "input_ids": [[1, 2, 0]] * 2, "loss_mask": [[False, True, True]] * 2}
+BAD_ROWS = {
+    "only-the-first-column": ({"loss_mask": [[True, False, False]] * 2}, ["at least one True"]),
+    "mask-of-numbers": ({"loss_mask": [[1, 1, 1]] * 2}, ["bool"]),
+    "another-length": ({"loss_mask": [[True, True]] * 2}, ["loss_mask (2, 2)"]),
+    "rows-would-broadcast": ({"input_ids": [[1, 2, 0]]}, ["input_ids (1, 3)"]),
+}
+FIT_CALL = {"table": normal(6, 6), **demonstrations(torch.Generator().manual_seed(1), 2)}
+FIT_CALL |= {"learning_rate": 0.1, "batch_size": 2}
+NOTHING = {name: FIT_CALL[name][:0] for name in ("input_ids", "attention_mask", "loss_mask")}
+
+AGREEMENT = {evaluate_policy: 1}
+REFUSALS = {
+    sft_loss: (ROWS, BAD_ROWS),
+    scenario("fitted_of", of=train_sft): (FIT_CALL, {"no-demonstrations": (NOTHING, ["demonstrations"])}),
+}

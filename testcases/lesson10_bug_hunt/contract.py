@@ -1,1 +1,0 @@
-"""Lesson 10: what contract_test.py asks of its exercises; a constant that is missing asks nothing."""
