@@ -20,7 +20,7 @@ from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named,
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
-from testcases.harness.report.alike import same_outcome
+from testcases.harness.report.compare import same_outcome
 from testcases.harness.report.failures import wrap
 
 SAMPLE = 12

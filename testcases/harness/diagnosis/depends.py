@@ -14,7 +14,7 @@ from torch import Tensor
 from ..catalog import region_text
 from ..execution.messages import Call, Outcome, copy_plain
 from ..oracle.reference import shared_reference
-from ..report.alike import alike
+from ..report.compare import alike
 from .code import words_of
 from .mistakes import is_flags, is_float
 from .parts import tensors_of

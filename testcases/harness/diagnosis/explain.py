@@ -20,7 +20,7 @@ from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, examples, kept
-from ..report.alike import same_outcome
+from ..report.compare import same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, words_of
 from .cost import calls_made

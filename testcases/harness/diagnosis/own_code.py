@@ -18,7 +18,7 @@ from torch import Tensor
 from ..catalog import read_lesson
 from ..execution.executor import InProcess
 from ..execution.messages import Outcome
-from ..report.alike import same_outcome
+from ..report.compare import same_outcome
 from .code import bare_function, code_in, definitions_in, in_a_class, words_of
 from .edits import Place, Slot, additions_to, places_in
 from .mistakes import SECONDS

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from ..execution.messages import Call, Outcome, fields_of
-from ..report.alike import same_outcome
-from ..report.compare import Rules, close
+from ..report.compare import Rules, close, same_outcome
 from .values import Seen
 
 MOST, MOST_FLAGS, SOME, LEAST = 0.75, 0.9, 1 / 3, 2

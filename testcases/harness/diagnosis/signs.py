@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..execution.messages import Call, Outcome
-from ..report.alike import same_outcome, same_slope
+from ..report.compare import same_outcome, same_slope
 from .mistakes import is_float
 from .parts import beside, leaves_of
 from .values import Ask, Seen, Shows, Sign

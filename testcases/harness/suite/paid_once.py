@@ -15,7 +15,7 @@ from ..catalog import SOLUTIONS, read_lesson
 from ..diagnosis.code import Function, definition, exercises_named_in
 from ..execution.executor import Executor
 from ..oracle.reference import examples
-from ..report.alike import same_outcome
+from ..report.compare import same_outcome
 
 if TYPE_CHECKING:
     from .session import Engine
