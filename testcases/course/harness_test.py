@@ -30,8 +30,7 @@ from testcases.harness.catalog import (
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
 from testcases.harness.report.compare import first_difference, nan_in
-from testcases.harness.report.failures import CheckFailed
-from testcases.harness.report.open import Kept
+from testcases.harness.report.failures import CheckFailed, Kept
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
 from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients

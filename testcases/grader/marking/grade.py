@@ -17,8 +17,7 @@ from testcases.harness.catalog import Entry, read_lesson
 from testcases.harness.execution.messages import Call, StudentError
 from testcases.harness.execution.sources import text_of
 from testcases.harness.oracle.reference import shared_reference
-from testcases.harness.report.failures import CheckFailed
-from testcases.harness.report.open import Kept, NotStarted, Waiting
+from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right, with_first_line
 from testcases.harness.suite.runner import Case, cases, entries

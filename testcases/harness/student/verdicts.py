@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ..catalog import Entry
-from ..report.failures import CheckFailed
-from ..report.open import Open
+from ..report.failures import CheckFailed, Open
 from ..suite.questions import if_right
 
 TOLD = "ppo-by-hand"

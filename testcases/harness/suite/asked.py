@@ -18,8 +18,7 @@ from ..execution.messages import Call, Outcome, Record, StudentError, fields_of,
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in
 from ..report.errors import lines_of, title_of
-from ..report.failures import MAX_SHOWN, CheckFailed, clean, report, show, show_argument, type_name
-from ..report.open import Kept
+from ..report.failures import MAX_SHOWN, CheckFailed, Kept, clean, report, show, show_argument, type_name
 from .session import current
 
 LONG_CALL = 330

@@ -26,8 +26,7 @@ from torch import Tensor
 from ..catalog import TUTORIAL, lesson_names, read_lesson
 from ..execution.messages import Call, fields_of
 from ..report.errors import exception_of
-from ..report.failures import CheckFailed
-from ..report.open import Kept, Open
+from ..report.failures import CheckFailed, Kept, Open
 from .asked import Asked, as_tensor, put
 from .plain_asserts import compare_plainly, told_by_pytest
 from .session import current

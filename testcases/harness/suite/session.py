@@ -19,8 +19,7 @@ from ..execution.calling import is_heard
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.reference import Reference, examples, kept, shared_reference
-from ..report.failures import CheckFailed
-from ..report.open import NotStarted, Waiting
+from ..report.failures import CheckFailed, NotStarted, Waiting
 from . import paid_once
 
 MOST_LATE = 2
