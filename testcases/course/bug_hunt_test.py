@@ -9,7 +9,7 @@ import pytest
 from solutions.lesson10_bug_hunt import diagnose
 from testcases.course.students import HANGS
 from testcases.harness.catalog import ROOT, TUTORIAL, read_lesson
-from testcases.harness.diagnosis.invariants import broken
+from testcases.harness.diagnosis.depends import broken
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.oracle.mutations import NamedChange, right_answers, suspects, wrong_answers

@@ -1,10 +1,13 @@
 """What an answer depends on, and must or must not: true of the code whatever else is wrong with it.
 
 An argument is changed, and both answers are asked again: does it change nothing, does padding enter,
-and do rows get mixed up?
+and do rows get mixed up? And which of a suspect's invariants does a repair break: only what is found broken is said.
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections import namedtuple
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +15,8 @@ import torch
 from torch import Tensor
 
 from ..catalog import region_text
-from ..execution.messages import Call, Outcome, copy_plain
+from ..execution.messages import Call, Outcome, copy_plain, fields_of
+from ..oracle.mutations import Suspect
 from ..oracle.reference import shared_reference
 from ..report.compare import alike
 from .code import words_of
@@ -21,6 +25,7 @@ from .parts import tensors_of
 from .values import CHEAP, Ask, Shows, Sign
 
 MOST_QUESTIONS = 3
+RIGHT, MINE = 0, 1
 MUST = 2
 """How often a right answer must have changed where the student's did not, before that is said."""
 OTHER = 7.3
@@ -175,3 +180,31 @@ def _others(asked: Call, name: str) -> list[Any]:
     if is_float(value) and value.dim():
         return [value * 1.3 + 0.37, value * 0.6 - 0.81, -value, value.flip(-1), value * 8.0]
     return [torch.ones_like(value)] if is_flags(value) else []
+
+
+def broken(suspect: Suspect, questions: Iterable[Call], ask: Ask) -> str:
+    """The first invariant that a right answer keeps in one of the questions and the student's does not; or ""."""
+    for asked, invariant in itertools.product(itertools.islice(questions, MOST_QUESTIONS), suspect.invariants):
+        with suppress(Exception):  # An answer of another form has other things to hear first.
+            if _holds(invariant, asked, ask, RIGHT) and not _holds(invariant, asked, ask, MINE):
+                return " ".join((invariant.__doc__ or "").split())
+    return ""
+
+
+def _holds(invariant: Any, asked: Call, ask: Ask, whose: int) -> bool:
+    def changed(**arguments: Any) -> Any:
+        return _plain(ask(replace(asked, arguments={**asked.arguments, **arguments}, grad_of=()))[whose])
+
+    return bool(invariant(asked.arguments, changed))
+
+
+def _plain(outcome: Outcome) -> Any:
+    """A value, its parts under their names.
+
+    Raises:
+        LookupError: it is an error.
+    """
+    if outcome.error:
+        raise LookupError(outcome.error)
+    value, names = fields_of(outcome.value)
+    return namedtuple("Parts", names)(*value) if names else value

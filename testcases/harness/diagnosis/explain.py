@@ -24,9 +24,8 @@ from ..report.compare import same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, words_of
 from .cost import calls_made
-from .depends import facts, has_effect, with_other_numbers
+from .depends import broken, facts, has_effect, with_other_numbers
 from .exceptions import cause_of_error, names_in
-from .invariants import broken
 from .mistakes import Bench, bench_of
 from .own_code import OwnCode
 from .parts import Answers, On, agree, is_evidence, says_much, share_of_outcome
