@@ -14,9 +14,12 @@ from typing import Any, cast
 
 from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog import Entry, read_lesson
-from testcases.harness.execution.messages import Call, StudentError
+from testcases.harness.diagnosis.explain import Explanation, FirstFailure
+from testcases.harness.diagnosis.values import Diagnosis
+from testcases.harness.execution.executor import Executor
+from testcases.harness.execution.messages import Call, Outcome, StudentError
 from testcases.harness.execution.sources import text_of
-from testcases.harness.oracle.reference import shared_reference
+from testcases.harness.oracle.reference import Reference, shared_reference
 from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right, with_first_line
@@ -47,13 +50,14 @@ from ..status import (
 )
 from ..text import clean, clean_lines
 from .assignment import Exercise
-from .sparing import Sparing
 
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 """Letters and lines of a submission that its pages show: a course is a tenth of that."""
 KEY, SEED_BITS = "secret.key", 128
 ALLOCATOR = "DefaultCPUAllocator"
 """Torch's, in the message of its RuntimeError where there is no memory left."""
+SEARCHES = 2
+"""How often the cause of a wrong exercise is looked for."""
 
 
 @dataclass(frozen=True)
@@ -382,3 +386,23 @@ def _points(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 def has_grader_error(result: Mapping[str, Any]) -> bool:
     exercises = (one for lesson in result["lessons"].values() for one in lesson["exercises"].values())
     return any(test["status"] == GRADER for exercise in exercises for test in exercise["tests"])
+
+
+class Sparing(Explanation):
+    """The search for causes where many answers are marked.
+
+    One cause an exercise is enough: each search runs all wrong answers, which costs more than the test.
+    Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
+    """
+
+    def __init__(self, subject: Executor, reference: Reference, first_failure: FirstFailure) -> None:
+        super().__init__(subject, reference, first_failure)
+        self._tried: dict[tuple[str, str], int] = {}
+
+    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
+        key = call.lesson, call.exercise
+        if self._tried.get(key, 0) >= SEARCHES:
+            return Diagnosis()
+        found = super().diagnose(call, outcome, neighbors and not call.scenario)
+        self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
+        return found

@@ -1,4 +1,5 @@
-"""Lesson 10's tests of a student's cannot reach what they test. No rule book has read these."""
+"""Lesson 10's tests of a student's cannot reach what they test. No rule book has read these. And what the mark says of
+such a test comes to the result as values, too."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -7,11 +8,17 @@ from types import CodeType
 
 import pytest
 
+from testcases.grader.marking import grade
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.execution.executor import solutions_changed
 from testcases.harness.execution.messages import Call, Outcome
+from testcases.harness.oracle.mutations import wrong_answers
+from testcases.harness.oracle.reference import with_change
+from testcases.harness.report.failures import CheckFailed
 from testcases.harness.suite.asserts import Exercise
+from testcases.harness.suite.runner import cases_of
+from testcases.harness.suite.session import Engine
 from testcases.lesson10_bug_hunt import bank
 from testcases.lesson10_bug_hunt.grading import behind
 
@@ -178,3 +185,15 @@ def test_a_question_knows_nothing_of_the_one_before(sandbox: Sandbox):
         assert any(subject.run(question(FUNCTION, WRONG[:9])).value["refused"])
     finally:
         subject.finish()
+
+
+def test_a_students_test_hands_on_its_cause_and_what_to_read():
+    exercise = "test_response_mask"
+    wrong = next(one for one in wrong_answers(LESSON) if one.exercise == exercise)
+    with Engine(with_change(LESSON, wrong)).active():
+        verdicts = ((case.entry, case.run()) for case in cases_of(LESSON, exercise))
+        result = next(grade._failed(*one) for one in verdicts if isinstance(one[1], CheckFailed))
+    marks = grade._summary([result])
+    idea = wrong.why.partition(";")[0].rstrip(".")
+    assert [idea in cause for cause in marks["causes"]] == [True]
+    assert marks["read"].startswith(f'tutorial/{LESSON}/README.md, "') and idea not in " ".join(marks["told"].split())
