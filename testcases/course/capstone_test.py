@@ -24,7 +24,7 @@ from testcases.grader.tests.forks import Fork
 from testcases.harness.catalog import SOLUTIONS, read_lesson, regions
 from testcases.harness.oracle.mutations import emptied
 from testcases.harness.suite.asserts import named
-from testcases.lesson12_capstone.scenarios_models import TOKENIZER
+from testcases.lesson12_capstone.scenarios import TOKENIZER
 from tiny_models import checkpoints, presets
 from tiny_models.tokenizer import build_tokenizer
 

@@ -57,7 +57,9 @@ def test_gae_ends_keeps_rows_apart():
 
 
 def test_gae_ends_comes_before_what_lies_between():
-    answer = scenario("ends_alone", of=gae_ends)([1.0, 2.0, 4.0], [1.0, 2.0, 3.0, 8.0], [False, False, False], 0.5)
+    steps = {"rewards": [1.0, 2.0, 4.0], "values": [1.0, 2.0, 3.0, 8.0], "dones": [False, False, False]}
+    alone = scenario("calls.alone", of=gae_ends)
+    answer = alone(exercise="gae_ends", later="n_step_advantages compute_gae", **steps, gamma=0.5)
     assert_equal(answer, lam_0=[1.0, 1.5, 5.0], lam_1=[3.0, 4.0, 5.0])
 
 

@@ -29,7 +29,6 @@ def examples(seed: int) -> list[Call]:
             example(compute_gae, rewards, values, dones, gamma, lam, grad_of=GRADIENTS, grad_through="returns"),
         ]
     rewards, values, dones = _episodes(draw, (3, 6))
-    found.append(example(scenario("ends_alone", of=gae_ends), rewards, values, dones, 0.7))
     for asked in (td_errors, gae_ends, n_step_advantages, compute_gae):
         extra = {"n": 2} if asked == n_step_advantages else {}
         found += [

@@ -1,15 +1,7 @@
-"""Exercises of lesson 4 that need more than one call with plain data."""
+"""An exercise of lesson 4 beside another answer of one that it calls."""
 
 import inspect
 from typing import Any
-
-from testcases.harness.doubles.calls import without
-
-
-def ends_alone(lesson, rewards, values, dones, gamma):
-    """`gae_ends` where nothing that generalizes it is written yet."""
-    with without(lesson.gae_ends, "n_step_advantages", "compute_gae"):
-        return lesson.gae_ends(rewards, values, dones, gamma)
 
 
 def through_compute_gae(lesson, rewards, values, mask, gamma, lam):

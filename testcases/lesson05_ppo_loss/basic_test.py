@@ -51,8 +51,9 @@ def test_clipped_objective_by_hand(ratio, advantage, clip_epsilon, objective, sl
 
 
 def test_clipped_objective_comes_before_the_loss():
-    answer = scenario("objective_alone", of=clipped_objective)([0.5, 1.5], [-2.0, 2.0], 0.25)
-    assert_equal(answer, [-1.5, 2.5])
+    alone = scenario("calls.alone", of=clipped_objective)
+    terms = {"ratio": [0.5, 1.5], "advantages": [-2.0, 2.0], "clip_epsilon": 0.25}
+    assert_equal(alone(exercise="clipped_objective", later="compute_ppo_loss", **terms), [-1.5, 2.5])
 
 
 # slope: d loss / d log_probs: -ratio * advantage, and 0 where the objective is held at the edge of the interval.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from testcases.harness.doubles.drawing import generator, normal_from
 from testcases.harness.execution.messages import Call
-from testcases.harness.suite.asserts import example, scenario
+from testcases.harness.suite.asserts import example
 from tutorial.lesson05_ppo_loss import (
     clipped_objective,
     combine_losses,
@@ -67,13 +67,12 @@ def _losses(draw: torch.Generator, shape: tuple[int, ...], mask: Tensor | None, 
 
 
 def _objectives(draw: torch.Generator) -> list[Call]:
-    """Ratios on both sides of the interval and inside; the last with every function that comes later taken away."""
+    """Ratios on both sides of the interval and inside."""
     found = []
     for shape in ((8,), (3, 4), (2, 2, 3)):
         ratio, advantages = normal_from(draw, *shape).exp(), normal_from(draw, *shape)
         found.append(example(clipped_objective, ratio, advantages, _between(draw, 0.25, 0.6), grad_of="ratio"))
     found.append(example(clipped_objective, ratio=ratio, advantages=advantages, grad_of="ratio"))
-    found.append(example(scenario("objective_alone", of=clipped_objective), ratio, advantages, 0.3))
     return found
 
 

@@ -42,7 +42,10 @@ def test_nonnegative_kl_is_right_on_average():
 
 
 def test_nonnegative_kl_comes_before_the_estimators():
-    assert_equal(scenario("nonnegative_alone", of=nonnegative_kl)([-LN2], [-2 * LN2]), [LN2 - 0.5])
+    alone = scenario("calls.alone", of=nonnegative_kl)
+    assert_equal(
+        alone(exercise="nonnegative_kl", later="estimate_kl", log_probs=[-LN2], ref_log_probs=[-2 * LN2]), [LN2 - 0.5]
+    )
 
 
 # r = log_probs - ref_log_probs; k1 = r, k2 = r^2 / 2, k3 = exp(-r) - 1 + r

@@ -1,13 +1,5 @@
 """Exercises of lesson 6 that need more than one call with plain data."""
 
-from testcases.harness.doubles.calls import without
-
-
-def nonnegative_alone(lesson, log_probs, ref_log_probs):
-    """`nonnegative_kl` where the estimators that generalize it are not written yet."""
-    with without(lesson.nonnegative_kl, "estimate_kl"):
-        return lesson.nonnegative_kl(log_probs, ref_log_probs)
-
 
 def coefficients(lesson, kl_coef, target_kl, horizon, seen, n_steps):
     """The coefficient after each of several updates of one adaptive controller."""

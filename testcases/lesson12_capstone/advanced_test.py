@@ -16,7 +16,7 @@ from testcases.harness.suite.asserts import (
     scenario,
 )
 from testcases.lesson12_capstone.examples import CLIPPED, PROMPTS, fluent
-from testcases.lesson12_capstone.scenarios_models import WORDS
+from testcases.lesson12_capstone.scenarios import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 JUDGED = scenario("evaluation_of", of=evaluate_policy)

@@ -14,7 +14,7 @@ from testcases.harness.suite.asserts import (
     value_and_gradients,
 )
 from testcases.lesson12_capstone.examples import ALL, CLIPPED, SCRIPT, stages
-from testcases.lesson12_capstone.scenarios_models import WORDS
+from testcases.lesson12_capstone.scenarios import WORDS
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
 LN2 = math.log(2)

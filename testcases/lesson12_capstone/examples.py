@@ -12,7 +12,7 @@ from testcases.harness.execution.messages import Call
 from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson12_capstone import evaluate_policy, sft_loss, train_policy, train_sft
 
-from .scenarios_models import WORDS
+from .scenarios import WORDS
 
 ALL = ("policy", "policy.dropout", "reference", "reference.dropout")
 PROMPTS = ("review the film :", "a friend asks : how was the book ?", "i know nothing of the meal , tell me :")

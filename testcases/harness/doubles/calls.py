@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 from unittest import mock
 
@@ -17,18 +16,19 @@ def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, *
     return given[argument]
 
 
-def without(function: Callable[..., Any], *names: str) -> AbstractContextManager[Any]:
-    """In the block the functions of these names, in the file of `function`, are not written yet: does it need them?"""
+def alone(lesson: Any, exercise: str, later: str, **given: Any) -> Any:
+    """The functions that come `later` in the file are not written yet: does the exercise need them?"""
+    function = getattr(lesson, exercise)
 
     def missing(name: str) -> Callable[..., NoReturn]:
         def not_there(*args: Any, **options: Any) -> NoReturn:
-            raise RuntimeError(
-                f"{inspect.unwrap(function).__name__} calls {name}, which comes later and generalizes it"
-            )
+            raise RuntimeError(f"{exercise} calls {name}, which comes later and generalizes it")
 
         return not_there
 
-    return mock.patch.dict(inspect.unwrap(function).__globals__, {name: missing(name) for name in names})
+    names = inspect.unwrap(function).__globals__
+    with mock.patch.dict(names, {name: missing(name) for name in later.split()}):
+        return function(**given)
 
 
 def forget_the_batch(model: nn.Module, method: str, *arguments: Any) -> None:
