@@ -1,10 +1,10 @@
 """Cases for the blocks of PPO and RLHF, and `check`, which holds a function against them."""
 
-from .cases import Case, DamagedCases, Operation, operation, operations
+from .cases import Case, Operation, operation, operations
 from .checking import check, variants
 from .report import AGREES, CORNER, DIFFERS, Difference, Report
 
 __all__ = [
-    "AGREES", "CORNER", "DIFFERS", "Case", "DamagedCases", "Difference", "Operation", "Report",
-    "check", "operation", "operations", "variants",
+    "AGREES", "CORNER", "DIFFERS", "Case", "Difference", "Operation", "Report", "check", "operation", "operations",
+    "variants",
 ]  # fmt: skip

@@ -19,13 +19,8 @@ LISTS = ("stop_token_ids",)
 class Way:
     """How a function is called."""
 
-    adapt: Callable[[dict[str, Any]], Any] | None = None
-    """From the case's arguments, by name, to the function's: a dict of keywords or a tuple of positions."""
-    answer: Callable[[Any], Any] | None = None
-    """From what the function returns to the operation's result or results."""
     framework: str = ""
     dtype: str = "float64"
-    device: str = "cpu"
     given: Mapping[str, str] = field(default_factory=dict)
     """Arguments in another layout than the file's."""
 
@@ -34,8 +29,6 @@ class Way:
             raise ValueError(f"expected framework to be one of {', '.join(FRAMEWORKS)}, got {self.framework!r}")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"expected dtype to be float32 or float64, got {self.dtype!r}")
-        if self.kind == "torch" and self.device != "cpu":
-            _must_have(self.device)
 
     @property
     def kind(self) -> str:
@@ -62,7 +55,7 @@ def must_fit(function: Callable[..., Any], names: Sequence[str]) -> None:
     except TypeError as error:
         raise ValueError(
             f"{label}{inspect.signature(function)} is called with {given} by name ({error}); check a wrapper, "
-            f"def mine({given}): return {label}(...), or give adapt="
+            f"def mine({given}): return {label}(...)"
         ) from None
     except ValueError:  # a builtin without a signature
         pass
@@ -70,16 +63,6 @@ def must_fit(function: Callable[..., Any], names: Sequence[str]) -> None:
 
 def label_of(function: Callable[..., Any]) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
-
-
-def _must_have(device: str) -> None:
-    import torch
-
-    try:
-        torch.zeros(1, device=device).cpu()  # a device may hold no numbers: "meta"
-    except Exception as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"expected a device that torch has here, got {device!r} ({reason[:80]})") from None
 
 
 def ask(
@@ -93,7 +76,7 @@ def ask(
     handed |= {name: leaf.clone() for name, leaf in leaves.items()}  # torch refuses to write into a leaf
     try:
         with numpy.errstate(all="ignore"):  # NaN and large numbers are part of the question
-            results = _results(_call(function, handed, way), operation, way)
+            results = _results(function(**handed), operation)
         gradient = _gradient(results, leaves, case) if by else None
         numbers = {name: _numbers(value) for name, value in results.items()}
     except (Exception, SystemExit) as error:
@@ -116,25 +99,18 @@ def _made(name: str, value: Any, way: Way) -> Any:
         return array
     import torch
 
-    return torch.tensor(array, device=way.device)
+    return torch.tensor(array)
 
 
-def _call(function: Callable[..., Any], handed: dict[str, Any], way: Way) -> Any:
-    given = way.adapt(handed) if way.adapt else handed
-    return function(**given) if isinstance(given, dict) else function(*given)
-
-
-def _results(returned: Any, operation: Operation, way: Way) -> dict[str, Any]:
-    if way.answer is not None:
-        returned = way.answer(returned)
+def _results(returned: Any, operation: Operation) -> dict[str, Any]:
     if isinstance(returned, Mapping):
         if missing := [name for name in operation.returns if name not in returned]:
-            raise TypeError(f"expected {' and '.join(missing)} in the dict, got {', '.join(returned)}; give answer=")
+            raise TypeError(f"expected {' and '.join(missing)} in the dict, got {', '.join(returned)}")
         return {name: returned[name] for name in operation.returns}
     if len(operation.returns) == 1:
         return {operation.returns[0]: returned}
     if not isinstance(returned, Sequence) or len(returned) != len(operation.returns):
-        raise TypeError(f"expected {' and '.join(operation.returns)}, got {type(returned).__name__}; give answer=")
+        raise TypeError(f"expected {' and '.join(operation.returns)}, got {type(returned).__name__}")
     return dict(zip(operation.returns, returned, strict=True))
 
 
@@ -162,4 +138,4 @@ def _numbers(value: Any) -> Any:
     try:
         return numpy.array(value, dtype=float)
     except (TypeError, ValueError):
-        raise TypeError(f"expected numbers, got {type(value).__name__}: write a wrapper, or give answer=") from None
+        raise TypeError(f"expected numbers, got {type(value).__name__}: write a wrapper") from None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from .calling import Answer, Way, ask, label_of, must_fit
-from .cases import FILE, Case, DamagedCases, Operation, operation, operations
+from .cases import Case, Operation, operation, operations
 from .report import ORDINARY, PLAIN, Difference, Report, shown
 from .slow import OPERATIONS
 
@@ -47,61 +47,48 @@ def check(
     function: Callable[..., Any],
     name: str,
     *,
-    adapt: Callable[[dict[str, Any]], Any] | None = None,
-    answer: Callable[[Any], Any] | None = None,
-    conventions: Mapping[str, Any] | Iterable[str] = (),
+    conventions: Iterable[str] = (),
     not_supported: Iterable[str] = (),
     framework: str = "",
     dtype: str = "float64",
-    device: str = "cpu",
-    file: Path = FILE,
 ) -> Report:
     """Ask `function` every case of the operation `name`, and say where its answers are others.
 
     Args:
-        function: takes the case's arguments by name (the operation's file lists them), unless `adapt` is given.
+        function: takes the case's arguments by name (`ppo-conform --as NAME` lists them).
         name: of the operation, such as "gae_response"; `operations()` lists them.
-        adapt: makes the function's arguments: a dict of keywords or a tuple, from the case's arguments by name.
-        answer: makes the operation's results from what the function returns.
-        conventions: declared, as {"dual_clip": 3} or ["dual_clip=3"]; `ppo-conform --as NAME` lists them.
+        conventions: declared, such as ["dual_clip=3"]; `ppo-conform --as NAME` lists them.
         not_supported: what the function leaves to its caller, such as "gaps": these cases are left out and counted.
         framework: "torch" (where it is installed), "numpy" or "list".
-        dtype, device: of the arguments.
+        dtype: of the arguments, float64 or float32.
 
     Raises:
-        ValueError: the operation or a convention is unknown, its file of cases is damaged, or the function cannot be
-            called with the names of the arguments.
+        ValueError: the operation or a convention is unknown, or the function cannot be called with the names of the
+            arguments.
     """
-    of = operation(name, file)
+    of = operation(name)
     declared = _declared(of, conventions)
     given = {key: value for one in declared for key, value in (one.given or {}).items()}
-    way = Way(adapt, answer, framework, dtype, device, given)
-    asked, known = set(not_supported), _needs(name, file)
-    if not asked <= known and (unknown := asked.difference(*(_needs(one, file) for one in operations(file)))):
+    way = Way(framework, dtype, given)
+    asked, known = set(not_supported), _needs(name)
+    if not asked <= known and (unknown := asked.difference(*map(_needs, operations()))):
         raise ValueError(f"no case of any operation needs {sorted(unknown)}; those of {name} need {sorted(known)}")
     without = asked & known  # one list may serve all operations
-    if adapt is None:
-        must_fit(function, min((list(case.arguments) for case in of.cases), key=len))
+    must_fit(function, min((list(case.arguments) for case in of.cases), key=len))
     check_of = _Check(function, of, way, frozenset(without))
     inferred = check_of.infer(declared)
     return check_of.report(label_of(function), declared, inferred)
 
 
-def _needs(name: str, file: Path) -> set[str]:
-    try:
-        return {need for case in operation(name, file).cases for need in case.needs}
-    except DamagedCases:
-        return set()
+def _needs(name: str) -> set[str]:
+    return {need for case in operation(name).cases for need in case.needs}
 
 
-def _declared(of: Operation, conventions: Mapping[str, Any] | Iterable[str]) -> tuple[Variant, ...]:
-    pairs = conventions.items() if isinstance(conventions, Mapping) else ()
-    names = [f"{key}={value:g}" if isinstance(value, (int, float)) else f"{key}={value}" for key, value in pairs]
+def _declared(of: Operation, conventions: Iterable[str]) -> tuple[Variant, ...]:
     known = {one.name: one for one in variants(of.name) if one.quoted}
-    for one in names or conventions:
-        if one not in known:
-            raise ValueError(f"{of.name} has no convention {one!r}; it has {', '.join(known)}")
-    return tuple(known[one] for one in names or conventions)
+    if unknown := [one for one in conventions if one not in known]:
+        raise ValueError(f"{of.name} has no convention {unknown[0]!r}; it has {', '.join(known)}")
+    return tuple(known[one] for one in conventions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,20 @@ def _of_real(function: Callable[..., Any], *conventions: str, framework: str = "
     return Adapter(asked, conventions, framework=framework, around=around)
 
 
+def _in_order(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The project has other names for the same arguments."""
+    return lambda **given: function(*given.values())
+
+
+def _scaled(function: Callable[..., Any]) -> Adapter:
+    """The caller divides the logits by the temperature."""
+    return Adapter(lambda logits, temperature, **tokens: function(logits / temperature, *tokens.values()))
+
+
+def _unscaled(function: Callable[..., Any]) -> Adapter:
+    return Adapter(lambda logits, temperature, **tokens: function(logits, *tokens.values()), (), ("temperature",))
+
+
 def trl(sources: Sources) -> Adapters:
     of = sources.cut(TRL[0], "masked_mean", "masked_var", "masked_whiten", **TORCH)
     return {
@@ -96,10 +110,8 @@ def _trl_tokens(sources: Sources) -> Adapters:
         return stop["truncate_response"](*stop_token_ids, pad_token_id, responses)
 
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["selective_log_softmax"](logits, tokens), (), ("temperature",)
-        ),
-        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits), (), ("temperature",)),
+        "gather_log_probs": _unscaled(of["selective_log_softmax"]),
+        "token_entropy": _unscaled(of["entropy_from_logits"]),
         "truncate_after_stop": Adapter(truncated, (), ("several stops",)),
     }
 
@@ -184,10 +196,8 @@ def verl(sources: Sources) -> Adapters:
     names += ("entropy_from_logits", "logprobs_from_logits_v2")
     of = sources.cut("verl/utils/torch_functional.py", *names, **TORCH)
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["logprobs_from_logits_v2"](logits / temperature, tokens)
-        ),
-        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
+        "gather_log_probs": _scaled(of["logprobs_from_logits_v2"]),
+        "token_entropy": _scaled(of["entropy_from_logits"]),
         "masked_mean": Adapter(of["masked_mean"]),
         "masked_whiten": Adapter(of["masked_whiten"], FREE),
         "response_mask": Adapter(
@@ -228,10 +238,7 @@ def _verl_algorithms(sources: Sources, functional: Namespace) -> Adapters:
                 values, returns, old_values, mask, clip_epsilon
             )[0]
         ),
-        "kl": Adapter(
-            lambda log_probs, ref_log_probs, estimator: algos["kl_penalty"](log_probs, ref_log_probs, estimator),
-            ("clamp=10 of k3",),
-        ),
+        "kl": Adapter(_in_order(algos["kl_penalty"]), ("clamp=10 of k3",)),
         "leave_one_out": Adapter(lambda scores: scores - rloo(scores), DATA),
         "group_advantages": Adapter(_by_group(algos["compute_grpo_outcome_advantage"]), DATA),
     }
@@ -254,9 +261,12 @@ def openrlhf(sources: Sources) -> Adapters:
     names = ("get_advantages_and_returns", "get_cumulative_returns")
     of = sources.cut(file, *(f"RemoteExperienceMaker.{name}" for name in names), **of)
 
+    def kl(log_probs, ref_log_probs, estimator):
+        return of["compute_approx_kl"](log_probs, ref_log_probs, kl_estimator=estimator)
+
     def token_rewards(scores, log_probs, ref_log_probs, mask, kl_coef, clip_score, estimator):
-        kl = of["compute_approx_kl"](log_probs, ref_log_probs, kl_estimator=estimator)
-        return of["compute_reward"](scores, kl_coef, kl, mask, (-clip_score, clip_score))
+        penalty = kl(log_probs, ref_log_probs, estimator)
+        return of["compute_reward"](scores, kl_coef, penalty, mask, (-clip_score, clip_score))
 
     maker = "RemoteExperienceMaker.compute_advantages_and_returns"
     rloo = sources.block(file, maker, "baseline = ", "baseline = ")
@@ -270,19 +280,12 @@ def openrlhf(sources: Sources) -> Adapters:
         return of["get_cumulative_returns"](None, rewards, mask, gamma)
 
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["log_probs_from_logits"](logits, tokens, temperature)
-        ),
-        "token_entropy": Adapter(lambda logits, temperature: of["compute_entropy"](logits), (), ("temperature",)),
-        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "gather_log_probs": Adapter(_in_order(of["log_probs_from_logits"])),
+        "token_entropy": _unscaled(of["compute_entropy"]),
+        "masked_mean": Adapter(_in_order(of["masked_mean"])),
         "gae_response": Adapter(gae_response, (*FREE, *DATA)),
         "rewards_to_go": Adapter(to_go, (*FREE, *DATA)),
-        "kl": Adapter(
-            lambda log_probs, ref_log_probs, estimator: of["compute_approx_kl"](
-                log_probs, ref_log_probs, kl_estimator=estimator
-            ),
-            ("clamp=10",),
-        ),
+        "kl": Adapter(kl, ("clamp=10",)),
         "token_rewards": Adapter(token_rewards, (*FREE, *DATA, "clamp=10")),
         "leave_one_out": Adapter(lambda scores: rloo(rewards=scores, args=samples(scores))["baseline"]),
         "group_advantages": Adapter(lambda scores: group(rewards=scores)["rewards"]),
@@ -339,10 +342,7 @@ def nemo(sources: Sources) -> Adapters:
         ),
         "gae_response": Adapter(gae_response, (*FREE, *DATA)),
         "token_rewards": Adapter(token_rewards, (*FREE, *DATA, "clamp=10"), ("clip score",)),
-        "kl": Adapter(
-            lambda log_probs, ref_log_probs, estimator: of["calculate_kl"](log_probs, ref_log_probs, estimator),
-            ("clamp=10",),
-        ),
+        "kl": Adapter(_in_order(of["calculate_kl"]), ("clamp=10",)),
         "leave_one_out": Adapter(
             leave_one_out, DATA, around="we call it in float32, because the trainer's rewards are", dtype="float32"
         ),
@@ -367,11 +367,9 @@ def roll(sources: Sources) -> Adapters:
         return of["compute_approx_kl"](log_probs, ref_log_probs, kl_penalty=name)
 
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["log_probs_from_logits"](logits / temperature, tokens)
-        ),
-        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
-        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "gather_log_probs": _scaled(of["log_probs_from_logits"]),
+        "token_entropy": _scaled(of["entropy_from_logits"]),
+        "masked_mean": Adapter(_in_order(of["masked_mean"])),
         "masked_whiten": Adapter(of["masked_whiten"], FREE),
         "gae_response": Adapter(
             gae_response, (*FREE, *DATA), around="rewards are masked before the call, and we call it in float32"
@@ -433,9 +431,7 @@ def slime(sources: Sources) -> Adapters:
         "gae_response": gae_response("vanilla_gae"),
         "gae_response (in chunks)": gae_response("chunked_gae"),
         "policy_loss": _of_real(policy_loss),
-        "kl": Adapter(
-            lambda log_probs, ref_log_probs, estimator: of["compute_approx_kl"](log_probs, ref_log_probs, estimator)
-        ),
+        "kl": Adapter(_in_order(of["compute_approx_kl"])),
     }
 
 
@@ -459,13 +455,9 @@ def torchtune(sources: Sources) -> Adapters:
     )
     given = "the caller says where the score goes, and we say the last real token; the PPO recipe says the one after it"
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["logits_to_logprobs"](logits, tokens, temperature)
-        ),
-        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
-        "masked_whiten": Adapter(
-            lambda values, mask, shift_mean: of["whiten"](values, mask, shift_mean), (*FREE, "flag=adds")
-        ),
+        "gather_log_probs": Adapter(_in_order(of["logits_to_logprobs"])),
+        "masked_mean": Adapter(_in_order(of["masked_mean"])),
+        "masked_whiten": Adapter(_in_order(of["whiten"]), (*FREE, "flag=adds")),
         "gae_response": Adapter(gae_response, (*FREE, *DATA, "whitening=inside"), ("gaps", "empty rows"), around=short),
         **_torchtune_losses(sources, of, short),
         "token_rewards": Adapter(token_rewards, (*FREE, *DATA), ("clip score", "gaps", "k2", "k3"), around=given),
@@ -516,8 +508,8 @@ def open_instruct(sources: Sources) -> Adapters:
         return of["calculate_advantages_packed"](values * mask, rewards * mask, gamma, lam, zero, mask.astype(float))
 
     return {
-        "token_entropy": Adapter(lambda logits, temperature: of["entropy_from_logits"](logits / temperature)),
-        "masked_mean": Adapter(lambda values, mask: of["masked_mean"](values, mask)),
+        "token_entropy": _scaled(of["entropy_from_logits"]),
+        "masked_mean": Adapter(_in_order(of["masked_mean"])),
         "gae_response": Adapter(
             packed, FREE, ("nan under the mask",), "numpy", "we took the packed version, which only its tests call"
         ),
@@ -553,9 +545,7 @@ def trlx(sources: Sources) -> Adapters:
         return results
 
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["logprobs_of_labels"](logits, tokens), (), ("temperature",)
-        ),
+        "gather_log_probs": _unscaled(of["logprobs_of_labels"]),
         "gae_response": Adapter(
             gae_response,
             DATA,
@@ -589,9 +579,7 @@ def deepspeed_chat(sources: Sources) -> Adapters:
         "train_rlhf leaves that one, which has the score"
     )
     return {
-        "gather_log_probs": Adapter(
-            lambda logits, tokens, temperature: of["gather_log_probs"](logits, tokens), (), ("temperature",)
-        ),
+        "gather_log_probs": _unscaled(of["gather_log_probs"]),
         "gae_response": Adapter(gae_response, (*FREE, *DATA), ("gaps",), around=around),
         "policy_loss": Adapter(
             lambda log_probs, old_log_probs, advantages, clip_epsilon, mask: of["actor_loss_fn"](

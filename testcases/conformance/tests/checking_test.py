@@ -1,10 +1,6 @@
 """check: three outcomes, one line for a difference, and a sentence for what cannot be asked."""
 
-import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy
 import pytest
@@ -69,7 +65,7 @@ def test_what_fails_with_padding_differs_and_the_heading_counts_it():
 
 
 def test_a_gap_taken_for_a_step_is_one_line_of_a_corner():
-    report = check(raw, "gae_response", conventions={"padding": "any"})
+    report = check(raw, "gae_response", conventions=["padding=any"])
     assert report.outcome == CORNER
     assert [(one.kind, one.cause) for one in report.differences if one.kind == "value"] == [("value", "gap_is_a_step")]
     without = {"not_supported": ["gaps", "nan under the mask"]}
@@ -115,7 +111,7 @@ def test_an_inferred_convention_is_no_agreement():
     report = check(whole, "value_loss")
     assert report.outcome == DIFFERS and [name for name, _ in report.inferred] == ["half=1"]
     assert "inferred   half=1" in str(report)
-    assert check(whole, "value_loss", conventions={"half": 1}).outcome == AGREES
+    assert check(whole, "value_loss", conventions=["half=1"]).outcome == AGREES
     by_row = check(lambda values, mask: (values * mask).sum(1).div(mask.sum(1)).nanmean(), "masked_mean")
     assert [name for name, _ in by_row.inferred] == ["reduction=row"], "which padding alone shows"
     capped = check(lambda **given: six.estimate_kl(**given).clamp(max={"k3": 10.0}.get(given["estimator"], 1e9)), "kl")
@@ -172,8 +168,6 @@ def test_a_function_may_take_and_give_arrays_or_lists(framework, kind):
     [
         (["nowhere:gae", "--as", "gae"], "No module named 'nowhere'"),
         (["nowhere.py:gae", "--as", "gae"], "there is no file nowhere.py"),
-        (["math:hypot", "--as", "gae", "--device", "nowhere"], "expected a device that torch has here"),
-        (["math:hypot", "--as", "gae", "--device", "meta"], "got 'meta' (Cannot copy out of meta tensor; no data!)"),
         (["math:pi", "--as", "gae"], "expected a function, got float"),
         (["math:sqrt", "--as", "gaee"], "expected an operation, got 'gaee'"),
         (["math:nothing", "--as", "gae"], "math has no nothing"),
@@ -196,8 +190,6 @@ def test_a_function_with_other_names_is_told_what_it_is_called_with():
     sentence = "is called with rewards, values, dones, gamma, lam by name .* def mine"
     with pytest.raises(ValueError, match=sentence):
         check(lambda r, v, d, g, w: None, "gae")
-    adapted = check(four.compute_gae, "gae", adapt=lambda given: tuple(given.values()))
-    assert adapted.outcome == AGREES
     with_metrics = check(lambda **given: (five.compute_ppo_loss(**given), {"clipped": 0.5}), "policy_loss")
     assert "expected numbers, got dict: write a wrapper" in with_metrics.differences[0].got
 
@@ -235,22 +227,3 @@ def test_what_float32_rounds_is_said_and_nothing_is_advised():
 def test_tools_come_last():
     report = check(lambda rewards, values, mask, gamma, lam: (rewards, values), "gae_response")
     assert [one.is_of_tools for one in report.differences] == sorted(one.is_of_tools for one in report.differences)
-
-
-def test_in_pytest_one_test_is_a_case(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\nconformance_xfail = masked-mean-one-token-01\n")
-    (tmp_path / "test_mine.py").write_text(
-        "import pytest\n"
-        "from testcases.conformance.ppo_conformance.slow import masked_mean\n"
-        '@pytest.mark.conforms("masked_mean", framework="list", not_supported=["empty rows"])\n'
-        "def test_mean(conformance):\n"
-        "    conformance(lambda values, mask: masked_mean(values, mask) + (sum(map(sum, mask)) == 1))\n"
-        '@pytest.mark.conforms("means")\n'
-        "def test_means(conformance):\n    conformance(masked_mean)\n"
-    )
-    plugin = "testcases.conformance.ppo_conformance.plugin"
-    command = [sys.executable, "-m", "pytest", "-q", "-p", plugin, "--rootdir", str(tmp_path), str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    for shown in ("1 failed, 8 passed, 1 skipped, 1 xfailed", "expected an operation, got 'means'"):
-        assert shown in done.stdout, done.stdout
