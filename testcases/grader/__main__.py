@@ -25,12 +25,12 @@ os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_C
 from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
-from .intake.exports import HandIn, find_outside, told  # noqa: E402
+from .intake.exports import HandIn, find  # noqa: E402
 from .intake.selection import course_files, exercises_in  # noqa: E402
 from .intake.submissions import Submission, from_folder, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .sandbox.sandbox import Limits, check_sandbox  # noqa: E402
-from .status import GRADED, GRADER, NEAR, NOT_SANDBOXED, SECOND  # noqa: E402
+from .status import GRADED, GRADER, NOT_SANDBOXED  # noqa: E402
 from .text import clean  # noqa: E402
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
     roster = Path(options.roster) if options.roster else None
     known, edits = people.kept(out, roster), table.read(out)
-    hand_ins = find_outside(folder, out) if folder else []
-    if folder:
-        print(told(folder, hand_ins))
+    if folder and out.resolve().is_relative_to(folder.resolve()):
+        raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
+    hand_ins = find(folder) if folder else []
     if options.dry not in ("", "0"):
         return _dry(hand_ins if folder else None, assignment, known)
     check_sandbox(kind)
@@ -183,7 +183,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
 
 def _found(one: Submission, assignment: Assignment) -> list[str]:
     """What would be graded of a submission, what is missing, and what to look at."""
-    doubts = [doubt.text if doubt.kind in (NEAR, SECOND) else doubt.kind for doubt in one.doubts]
+    doubts = [doubt.text for doubt in one.doubts]
     if one.status != GRADED:
         return [f"{one.status}: {one.notes[-1]}", *doubts]
     asked = [path for path in course_files() if path.partition("/")[0] in assignment.lessons]
@@ -192,8 +192,8 @@ def _found(one: Submission, assignment: Assignment) -> list[str]:
         for path in asked
         if any((path.partition("/")[0], name) in assignment.exercises for name in exercises_in(path))
     ]
-    told = " ".join(doubt.text for doubt in one.doubts)
-    missing = [f"no {path}" for path in counted if path not in one.files and f"no {path};" not in told]
+    told = " ".join(doubts)
+    missing = [f"no {path}" for path in counted if path not in one.files and f" {path};" not in told]
     return [f"{sum(path in one.files for path in asked)} files in {one.folder}", *missing[:3], *doubts]
 
 

@@ -32,7 +32,6 @@ STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"to
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
 SECOND, NEAR, LOAD, OLDER = "a second copy", "a near name", "does not load", "an older attempt"
 CLOSED, ENCODING, LONG = "an archive that is not read", "a strange encoding", "more than a page shows"
-OTHER_FOLDER = "work in another folder"
 OWNER, GIVEN, CONFLICT = "whose is it?", "a mark by hand", "changed after your edit"
 NOT_FOUND, UNWRITTEN = "no such submission", "a report is missing"
 NO_VERDICT, NOT_GRADED, KILLED = "no verdict", "not graded", "killed"

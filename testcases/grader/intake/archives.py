@@ -1,4 +1,4 @@
-"""Names and bytes of what one person handed in: folders, zips and tars, with bounds on everything and trust in nothing.
+"""The files of what one person handed in: folders, zips and tars, with bounds on everything and trust in nothing.
 
 Nothing is unpacked: a name in an archive, wherever it leads, is a name and no place on the disk. This runs in a process
 of its own (submissions.py), which has limits on time and memory as well.
@@ -10,33 +10,29 @@ import re
 import stat
 import tarfile
 import zipfile
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO
 
-Reader = Callable[[], bytes]
-"""Gives the bytes of a file, or raises Unreadable."""
-
 MAX_FILE = 1_000_000
-MAX_LISTED = 100_000
-"""Files of one submission."""
-MAX_DEPTH = 10
-MAX_ARCHIVE = 100_000_000
+MAX_FILES = 100_000
+MAX_DEPTH = 20
+"""Folders in folders."""
+MAX_ARCHIVE = 300_000_000
 MAX_UNPACKED = 200_000_000
-"""Bytes of a tar, junk apart."""
-MAX_INNER = 20
-"""Archives inside of others, however deep."""
+"""Bytes that are read, and those of a tar, junk apart."""
+MAX_ARCHIVES = 20
+"""In one submission, however deep."""
+CODE = (".py", ".py.txt", ".ipynb")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
-PACKED = (".rar", ".7z", ".zipx", ".zst", ".lzh", ".dmg")
+PACKED = (".rar", ".7z")
 """What nothing here can open."""
 JUNK = re.compile(
     r"(^|/)(__MACOSX|__pycache__|\.git|\.?venv[^/]*|\.?env|virtualenv|node_modules|site-packages|\.tox"
     r"|\.(mypy|pytest|ruff)_cache|\.ipynb_checkpoints|\.idea|\.vscode|\.DS_Store|\._[^/]*)(/|$)"
 )
 """What is no work of a student, however much of it there is: it counts against no limit."""
-KINDS = {stat.S_IFREG: "a file", stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder"}
 
 
 class Unreadable(Exception):
@@ -47,109 +43,103 @@ class Tree:
     """All files of a submission, those in archives under the archive's name as if it were a folder.
 
     Attributes:
-        readers: name, with "/" between folders -> what gives its bytes.
+        files: name, with "/" between folders -> bytes. What is no Python and no notebook has none.
+        damaged: name of a file or an archive -> why it cannot be read.
         notes: what was left out, and why.
     """
 
     def __init__(self) -> None:
-        self.readers: dict[str, Reader] = {}
+        self.files: dict[str, bytes] = {}
+        self.damaged: dict[str, str] = {}
         self.notes: list[str] = []
+        self._archives, self._left = 0, MAX_UNPACKED
 
-    def read(self, name: str) -> bytes:
-        return self.readers[name]()
+    def add(self, path: Path, name: str) -> None:
+        """Read a file, or a folder and what is in it, without following a link.
 
-    def add_file(self, path: Path, name: str) -> None:
-        self.readers[name] = partial(read_file, path, limit_of(name))
+        Args:
+            name: what it is called in the submission; empty for the top folder, and for the one archive.
 
-    def add_folder(self, top: Path, prefix: str = "") -> None:
-        """Walk a folder without following anything, what is near the top first."""
-        waiting = deque([(top, prefix, 0)])
-        while waiting:
-            folder, above, depth = waiting.popleft()
-            try:
-                with os.scandir(folder) as found:
-                    entries = sorted(found, key=lambda entry: entry.name)
-            except OSError as error:
-                self.notes.append(f"{above or 'the folder'} cannot be read: {error.strerror}")
-                continue
-            for entry in entries:
-                name, mode = above + entry.name, entry.stat(follow_symlinks=False).st_mode
-                if JUNK.search(name):
-                    continue
-                if not stat.S_ISDIR(mode):
-                    problem = "" if stat.S_ISREG(mode) else kind_of(mode)
-                    if not self._put(name, partial(read_file, Path(entry.path), limit_of(name)), problem):
-                        return
-                elif depth < MAX_DEPTH:
-                    waiting.append((Path(entry.path), f"{name}/", depth + 1))
-                else:
-                    self.notes.append(f"folders in {above} are too deep: not read")
+        Raises:
+            Unreadable: there is too much of it.
+            OSError: a folder cannot be read.
+        """
+        mode = os.lstat(path).st_mode
+        if JUNK.search(name):
+            return
+        if not stat.S_ISDIR(mode):
+            self._keep(name or path.name, mode, lambda: path.open("rb"), f"{name}/" if name else "")
+        elif name.count("/") < MAX_DEPTH:
+            for inner in sorted(os.listdir(path)):
+                self.add(path / inner, f"{name}/{inner}" if name else inner)
+        else:
+            self.notes.append(f"folders in {name} are too deep: not read")
 
-    def add_archive(self, name: str, file: IO[bytes], prefix: str = "") -> None:
-        """Raises Unreadable: it is broken."""
+    def _keep(self, name: str, mode: int, opened: Callable[[], IO[bytes] | None], inside: str) -> None:
+        """Read one file, of whatever kind, or say why not.
+
+        Args:
+            inside: what the names in it begin with, if it is an archive.
+        """
+        if JUNK.search(name):
+            return
+        if len(self.files) >= MAX_FILES:
+            raise Unreadable(f"more than {MAX_FILES:,} files")
+        if not stat.S_ISREG(mode):
+            self.notes.append(f"{name} is a link or a device: not read")
+            return
+        self.files[name] = b""
         try:
-            for inner, reader, problem in (_in_zip if name.lower().endswith(".zip") else _in_tar)(file):
-                if not self._put(prefix + inner, reader, problem):
-                    return
-        except Unreadable:
-            raise
-        except Exception as error:
-            raise Unreadable(f"{name} is not an archive that can be opened: {type(error).__name__}: {error}") from None
+            if is_archive(name):
+                self._add_archive(name, opened, inside)
+            elif name.lower().endswith(PACKED):
+                raise Unreadable("cannot be opened here: unpack it into a folder of the same name, and remove it")
+            elif name.lower().endswith(CODE):
+                self.files[name] = _read(opened, MAX_FILE)
+                self._spend(len(self.files[name]))
+        except Unreadable as error:
+            self.damaged[name] = str(error)
+        except Exception as error:  # An archive can do anything to its reader.
+            self.damaged[name] = f"cannot be read: {type(error).__name__}: {error}"
 
-    def open_inner(self) -> None:
-        """Archives inside, and those inside of them."""
-        opened: set[str] = set()
-        while inner := sorted(name for name in self.readers if is_archive(name) and name not in opened):
-            for name in inner:
-                if len(opened) == MAX_INNER:
-                    self.notes.append(f"more than {MAX_INNER} archives inside, such as {name}: the rest was not read")
-                    return
-                opened.add(name)
-                try:
-                    self.add_archive(name, io.BytesIO(self.read(name)), f"{name}/")
-                except Unreadable as error:
-                    self.notes.append(f"{name}: {error}")
+    def _add_archive(self, name: str, opened: Callable[[], IO[bytes] | None], inside: str) -> None:
+        self._archives += 1
+        if self._archives > MAX_ARCHIVES:
+            raise Unreadable(f"one of more than {MAX_ARCHIVES} archives: not read")
+        add = self._add_zip if name.lower().endswith(".zip") else self._add_tar
+        add(io.BytesIO(_read(opened, MAX_ARCHIVE)), inside)
 
-    def _put(self, name: str, reader: Reader, problem: str) -> bool:
-        """Keep one file, or say why not; False where there are too many."""
-        if len(self.readers) >= MAX_LISTED:
-            self.notes.append(f"more than {MAX_LISTED:,} files: the rest was not read")
-            return False
-        if problem:
-            self.notes.append(f"{name} is {problem}: not read")
-            return True
-        if name in self.readers:
-            self.notes.append(f"{name} is in it more than once: the last one was read")
-        self.readers[name] = reader
-        return True
+    def _add_zip(self, file: IO[bytes], inside: str) -> None:
+        with zipfile.ZipFile(file) as archive:
+            for info in archive.infolist():
+                name, mode = info.filename.replace("\\", "/").removeprefix("./"), info.external_attr >> 16
+                if not info.is_dir():
+                    mode = mode if stat.S_IFMT(mode) else stat.S_IFREG
+                    self._keep(inside + name, mode, partial(archive.open, info), f"{inside}{name}/")
 
+    def _add_tar(self, file: IO[bytes], inside: str) -> None:
+        """It is read as a stream, once; a member's size is known before its bytes are unpacked."""
+        with tarfile.open(fileobj=file, mode="r|*") as archive:
+            for member in archive:
+                name, mode = member.name.removeprefix("./"), stat.S_IFREG if member.isreg() else stat.S_IFLNK
+                if not member.isdir() and not JUNK.search(name):
+                    self._spend(member.size)
+                    self._keep(inside + name, mode, partial(archive.extractfile, member), f"{inside}{name}/")
 
-def _in_zip(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
-    """Name, reader and problem of each file."""
-    archive = zipfile.ZipFile(file)
-    for info in archive.infolist():
-        name, mode = info.filename.replace("\\", "/").removeprefix("./"), info.external_attr >> 16
-        if not info.is_dir() and not JUNK.search(name):
-            is_file = stat.S_IFMT(mode) in (0, stat.S_IFREG)
-            yield name, partial(_member, archive, info), "" if is_file else kind_of(mode)
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise Unreadable(f"unpacks to more than {MAX_UNPACKED:,} bytes")
 
 
-def _in_tar(file: IO[bytes]) -> Iterator[tuple[str, Reader, str]]:
-    """The same. It is read as a stream, once; a member's size is known before its bytes are unpacked."""
-    left = MAX_UNPACKED
-    with tarfile.open(fileobj=file, mode="r|*") as archive:
-        for member in archive:
-            name, problem, data = member.name.removeprefix("./"), "", b""
-            if member.isdir() or JUNK.search(name):
-                continue
-            left -= member.size
-            if left < 0:
-                raise Unreadable(f"unpacks to more than {MAX_UNPACKED:,} bytes")
-            if not member.isreg():
-                problem = "a link" if member.islnk() or member.issym() else "a device"
-            elif name.endswith((".py", *ARCHIVES)) and (content := archive.extractfile(member)):
-                data = content.read(limit_of(name) + 1)
-            yield name, partial(_bounded, data, limit_of(name)), problem
+def _read(opened: Callable[[], IO[bytes] | None], limit: int) -> bytes:
+    file = opened()
+    assert file
+    with file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise Unreadable(f"larger than {limit:,} bytes: not read")
+    return data
 
 
 def is_archive(name: str) -> bool:
@@ -159,56 +149,4 @@ def is_archive(name: str) -> bool:
 def stem_of(name: str) -> str:
     """The name without the ending of an archive."""
     ending = next((ending for ending in ARCHIVES + PACKED if name.lower().endswith(ending)), "")
-    return name[: len(name) - len(ending)] if len(ending) < len(name) else name
-
-
-def packed_problem(name: str) -> str:
-    """What to do with an archive that is not read; empty for anything else."""
-    if is_archive(name) or not name.lower().endswith(PACKED):
-        return ""
-    wanted = f"a folder or an archive ({', '.join(ARCHIVES)})"
-    return f"expected {wanted}, got {name}: unpack it into a folder of the same name, and remove it"
-
-
-def limit_of(name: str) -> int:
-    return MAX_ARCHIVE if is_archive(name) else MAX_FILE
-
-
-def open_file(path: Path) -> IO[bytes]:
-    """Raises Unreadable: it is not a regular file now."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise Unreadable(f"cannot be opened: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise Unreadable("not a regular file")
-    return os.fdopen(descriptor, "rb")
-
-
-def read_file(path: Path, limit: int) -> bytes:
-    """Raises Unreadable: it is not a regular file now, or too large."""
-    with open_file(path) as file:
-        return _bounded(file.read(limit + 1), limit)
-
-
-def _bounded(data: bytes, limit: int) -> bytes:
-    if len(data) > limit:
-        raise Unreadable(f"larger than {limit:,} bytes: not read")
-    return data
-
-
-def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    if info.flag_bits & 1:
-        raise Unreadable("encrypted: not read")
-    limit = limit_of(info.filename)
-    try:
-        with archive.open(info) as file:
-            data = file.read(limit + 1)
-    except Exception as error:
-        raise Unreadable(f"damaged: {type(error).__name__}") from None
-    return _bounded(data, limit)
-
-
-def kind_of(mode: int) -> str:
-    return KINDS.get(stat.S_IFMT(mode), "a device")
+    return name[: len(name) - len(ending)] or name

@@ -41,7 +41,6 @@ ORDER = (
     status.NOT_FOUND,
     status.CONFLICT,
     status.SECOND,
-    status.OTHER_FOLDER,
     status.NEAR,
     status.OLDER,
     status.LONG,
