@@ -264,7 +264,7 @@ def is_basic(test: str) -> bool:
 
 
 def once_written(stub: str) -> str:
-    """What is said of points that wait for a stub: in pytest, in `make progress` and in `make check`."""
+    """What is said of points that wait for a stub: in pytest, and in `make check`."""
     return f"These points count once {stub} is written."
 
 

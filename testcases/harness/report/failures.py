@@ -73,8 +73,6 @@ class Open(Exception):
     lesson: str
     exercise: str
     why: str = "is not started"
-    waits_for: str = ""
-    """The stub whose solution would make it pass, or that it cannot do without."""
 
     def __str__(self) -> str:
         return f"{self.lesson}: {self.exercise} {self.why}"

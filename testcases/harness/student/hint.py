@@ -8,6 +8,8 @@ import re
 import textwrap
 from functools import cache
 
+from ppo_by_hand.core.files import write_json
+
 from ..catalog import TUTORIAL, Lesson, lesson_names, on_the_path, read_lesson
 from . import progress
 
@@ -32,7 +34,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     """
     state = progress.so_far()
     if exercise is None:
-        left = progress.most_urgent(lesson.name, state)
+        left = progress.left(lesson.name, state)
         if not left:
             return f"All exercises of {lesson.name} have passed. If you want a hint anyway, name one: EXERCISE=..."
         exercise = next(iter(left))
@@ -43,7 +45,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     cases = (one for test in progress.tests_of(state, lesson.name, exercise) for one in test.cases.values())
     remedies = next((one.remedies for one in cases if one.remedies), ())
     count = min(shown.get(key, 0) + 1, len(steps))
-    progress.write(SHOWN, {**shown, key: count})
+    write_json(SHOWN, {**shown, key: count})
     lines = [f"{exercise}, in tutorial/{lesson.name}/{lesson.file_of(exercise)}"]
     for remedy in remedies:
         lines.append(textwrap.fill(f"About your last run: {remedy}", 100, subsequent_indent="   "))

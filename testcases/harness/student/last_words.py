@@ -70,14 +70,10 @@ def left_behind() -> Iterator[str]:
 
 
 def _is_alive(process: int) -> bool:
-    if os.name == "nt":
-        return False  # there the file cannot be removed while its process has it open
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 

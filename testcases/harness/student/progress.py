@@ -8,46 +8,33 @@ python -m testcases.harness.student.progress
 """
 
 import argparse
-import ast
-import hashlib
 import json
 import sys
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ppo_by_hand.core.files import write_text
+from ppo_by_hand.core.files import write_json
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog import (
-    CAPSTONE,
-    ROOT,
-    TUTORIAL,
-    Entry,
-    course_lessons,
-    electives,
-    functions_in,
-    lesson_names,
-    on_the_path,
-    once_written,
-    read_lesson,
-)
+from ..catalog import ROOT, TUTORIAL, Entry, course_lessons, electives, lesson_names, on_the_path, read_lesson
 
 FOLDER = ROOT / ".progress"
 STATE = FOLDER / "tests.json"
 
-CHANGED = "changed since"
-WORST_FIRST = ("failed", CHANGED, "partly", "waiting", "not started", "not run", "not earned", "kept", "passed")
-"""Of a case of a test. "kept": right with the solution's version of what it calls. "changed since": it has failed or
-passed, and its code is not what it was then. "not earned": a stub would pass it, too."""
-FAILED = ("failed", "partly", CHANGED)
+WORST_FIRST = ("failed", "partly", "waiting", "not started", "not run", "not earned", "kept", "passed")
+"""Of a case of a test. "kept": right with the solution's version of what it calls. "not earned": a stub would pass it,
+too."""
+FAILED = ("failed", "partly")
 DONE = ("passed", "kept")
 BAR = 24
-AGAIN = "Some of its tests haven't run since you changed its file. Run them all:  pytest testcases/{}"
+AT_THE_END = (
+    "The course is done. Now train with your own blocks, beside the reference's run:  "
+    "make demo STACK=tutorial OUT=runs/mine"
+)
 
 
 @dataclass(frozen=True)
@@ -57,12 +44,8 @@ class Result:
     status: str
     share: float = 0.0
     """Of its points, where it is earned partly."""
-    waits_for: str = ""
-    """The stub of its lesson for which it waits."""
     remedies: tuple[str, ...] = ()
     """What to do about the causes that a failure names: `make hint` says it."""
-    code: str = ""
-    """The version of its exercise."""
 
 
 @dataclass(frozen=True)
@@ -99,91 +82,29 @@ Results = Mapping[str, Mapping[str, Result]]
 def read(path: Path) -> dict[str, Any]:
     """A state file; empty where there is none, or where it cannot be read."""
     try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return dict(json.loads(path.read_text("utf-8")))
+    except (OSError, TypeError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
-
-
-def write(path: Path, state: Mapping[str, Any]) -> None:
-    """Atomically, so that an interrupted run leaves the old state."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    ignore = path.parent / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", "utf-8")
-    write_text(path, json.dumps(state, indent=1))
 
 
 def so_far() -> dict[str, Test]:
-    """What is kept: of each test its last result, or that its exercise has changed since."""
-    found, version = {}, versions_in(sources())
-    for node, kept in read(STATE).items():
-        with suppress(AttributeError, LookupError, TypeError):  # where somebody has edited it
-            entry = Entry(**kept["entry"])
-            cases = {case: result_of(one) for case, one in kept["cases"].items()}
-            code = version(entry.lesson, entry.exercise)
-            found[node] = Test(entry, {case: _as_of(code, one) for case, one in cases.items()})
-    return found
-
-
-def _as_of(code: str, result: Result) -> Result:
-    has_run = result.status in (*DONE, *FAILED, "not earned")
-    return Result(CHANGED) if has_run and result.code != code else result
-
-
-def sources() -> dict[str, str]:
-    """The files of the lessons as they are now, by their path below `tutorial/`."""
+    """What is kept: of each test its last result."""
     found = {}
-    for path in TUTORIAL.glob("lesson*/*.py"):
-        with suppress(OSError):  # such as a link to nothing, by which Emacs says that a file is being edited
-            found[path.relative_to(TUTORIAL).as_posix()] = path.read_text("utf-8", "replace")
+    for node, kept in read(STATE).items():
+        with suppress(LookupError, TypeError):  # of an older course
+            cases = {case: Result(**one) for case, one in kept["cases"].items()}
+            found[node] = Test(Entry(**kept["entry"]), cases)
     return found
-
-
-def versions_in(now: Mapping[str, str]) -> Callable[[str, str], str]:
-    """Of these files: lesson, exercise -> a short hash of all that may have a part in it, which is its file without the
-    other exercises, and the files of its lesson that have none."""
-
-    @cache
-    def version(lesson: str, exercise: str) -> str:
-        others = {*read_lesson(lesson).exercises} - {exercise}
-        file_of = read_lesson(lesson).file_of
-        left_out = {f"{lesson}/{file_of(name)}" for name in others} - {f"{lesson}/{file_of(exercise)}"}
-        own = sorted(path for path in now if path.startswith(f"{lesson}/") and path not in left_out)
-        return hashlib.sha256("".join(_code_beside(now[path], others) for path in own).encode()).hexdigest()[:16]
-
-    return version
-
-
-def _code_beside(source: str, exercises: Collection[str]) -> str:
-    """A file without these exercises, comments and empty lines. Of one that is no Python no exercise is left out."""
-    lines = source.split("\n")
-    for name, first, last in _functions(source):
-        if name in exercises:
-            lines[first - 1 : last] = [""] * (last - first + 1)
-    return "\n".join(line.rstrip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
-
-
-@cache
-def _functions(source: str) -> tuple[tuple[str, int, int], ...]:
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings(action="ignore"):
-        return (*functions_in(ast.parse(source)),)
-    return ()
 
 
 def keep(state: State) -> None:
     """Write all that is known."""
-    write(STATE, {node: asdict(test) for node, test in state.items()})
+    write_json(STATE, {node: asdict(test) for node, test in state.items()})
 
 
 def forget(lesson: str) -> None:
     """What is known of a lesson whose stubs are put back."""
     keep({node: test for node, test in so_far().items() if test.entry.lesson != lesson})
-
-
-def result_of(told: Mapping[str, Any]) -> Result:
-    """A result from plain values, of which some may have become lists on their way."""
-    return Result(told["status"], told["share"], told["waits_for"], tuple(told["remedies"]), told["code"])
 
 
 def merged(state: State, collected: Iterable[Entry], results: Results, whole: bool) -> dict[str, Test]:
@@ -197,11 +118,6 @@ def merged(state: State, collected: Iterable[Entry], results: Results, whole: bo
         now = results.get(entry.node)
         after[entry.node] = Test(entry, before if now is None else dict(now) if whole else {**before, **now})
     return after
-
-
-def all_is_earned(own: Iterable[Test]) -> bool:
-    """Whether none of these tests fails any longer; then those that were not earned have passed."""
-    return {test.status for test in own} <= {"passed", "kept", "not earned", "not run"}
 
 
 def tests_of(state: State, lesson: str, exercise: str = "") -> list[Test]:
@@ -222,19 +138,16 @@ def _worst(found: Iterable[str]) -> str:
 # What is said of it
 
 
-def left(lesson: str, state: State) -> list[str]:
-    """The exercises of a lesson in which something is left to do."""
-    return [name for name in as_in_the_text(lesson) if exercise_status(lesson, name, state) not in DONE]
-
-
-def most_urgent(lesson: str, state: State) -> dict[str, str]:
-    """The exercises that are left, and their status. What has failed comes first; else the order is the text's."""
-    found = {name: exercise_status(lesson, name, state) for name in left(lesson, state)}
-    return dict(sorted(found.items(), key=lambda pair: (*FAILED, pair[1]).index(pair[1])))
+def left(lesson: str, state: State) -> dict[str, str]:
+    """The exercises of a lesson that are not done, and their status. What has failed comes first; else the order is the
+    text's."""
+    statuses = {name: exercise_status(lesson, name, state) for name in _as_in_the_text(lesson)}
+    found = {name: status for name, status in statuses.items() if status not in DONE}
+    return dict(sorted(found.items(), key=lambda pair: pair[1] not in FAILED))
 
 
 @cache
-def as_in_the_text(lesson: str) -> tuple[str, ...]:
+def _as_in_the_text(lesson: str) -> tuple[str, ...]:
     """The exercises of a lesson in the order of its text; one that stands in no table of it comes last."""
     path = TUTORIAL / lesson / "README.md"
     text = path.read_text("utf-8") if path.is_file() else ""
@@ -253,7 +166,7 @@ def bar(lesson: str, state: State) -> str:
     if tests:
         basic, rest = (_points(test for test in tests if test.entry.is_basic == is_basic) for is_basic in (True, False))
         line += " (formula {}/{}, safe {}/{})".format(*basic, *rest)
-    shown = ", ".join(f"{name} ({exercise_status(lesson, name, state)})" for name in open_ones[:3])
+    shown = ", ".join(f"{name} ({status})" for name, status in [*open_ones.items()][:3])
     return f"{line}  {len(open_ones)} left: {shown}{', ...' if len(open_ones) > 3 else ''}"
 
 
@@ -264,58 +177,16 @@ def _points(tests: Iterable[Test]) -> tuple[int, int]:
 
 
 def next_step(lessons: Iterable[str], state: State) -> str:
-    """The first exercise of these lessons that is not done, or the one of another lesson that it waits for, and where
-    it is; empty if there is none."""
-    for lesson in lessons:
-        for name, status in most_urgent(lesson, state).items():
-            if status == "waiting" and (waited := _waits_for(lesson, name, state)):
-                return f"{_step(lesson, waited)} {name} waits for it."
-            then = AGAIN.format(lesson) if status == CHANGED else f"Read tutorial/{lesson}/README.md first."
-            return f"{_step(lesson, name)} {then}"
-    return ""
-
-
-def _step(lesson: str, exercise: str) -> str:
-    return f"Next: {exercise}, in tutorial/{lesson}/{read_lesson(lesson).file_of(exercise)}."
-
-
-def _waits_for(lesson: str, exercise: str, state: State) -> str:
-    """The stub that an exercise waits for, while that one is not done."""
-    stubs = {one.waits_for for test in tests_of(state, lesson, exercise) for one in test.cases.values()}
-    return min(stubs & {*left(lesson, state)}, default="")
-
-
-def finished(lessons: Iterable[str], before: State, after: State) -> list[str]:
-    """For each lesson whose last exercise has passed now: what one can do, and what to look at."""
-    lines = []
-    for name in lessons:
-        lesson = read_lesson(name)
-        if left(name, after) or not left(name, before):
-            continue
-        aims = (TUTORIAL / name / "README.md").read_text("utf-8").partition("After this lesson you can")[2]
-        aim = " ".join(aims.partition("\n- ")[2].partition("\n- ")[0].split()).rstrip(";.")
-        lines += [f"Lesson {lesson.number} is done." + (f" You can now {aim}." if aim else "")]
-        notebook = next((path.name for path in (ROOT / "notebooks").glob(f"{lesson.number:02}_*.ipynb")), None)
-        lines += [
-            f"Compare your code with the course's:  make solution LESSON={lesson.number}"
-            + (f"    See it move: notebooks/{notebook}" if notebook else "")
-        ]
-        path = on_the_path(course_lessons())
-        later = path[path.index(name) + 1 :] if name in path else ()
-        lines += [f"Next lesson: tutorial/{other}/README.md" for other in later if left(other, after)][:1]
-    return lines
-
-
-def the_end(lessons: Iterable[str], state: State) -> str:
-    """What to do next once the capstone has passed; empty before."""
-    if not any(lesson.startswith(CAPSTONE) and not left(lesson, state) for lesson in lessons):
-        return ""
-    said = (
-        "The capstone passes. Now train with your own blocks, beside the reference's run:  "
-        "make demo STACK=tutorial OUT=runs/mine"
-    )
-    open_ones = (f"tutorial/{lesson}/README.md" for lesson in electives() if left(lesson, state))
-    return "\nAfter the course, if you like: ".join([said, *open_ones])
+    """The first exercise that is left of these lessons, else of the course from there on, and where it is; one that
+    waits for another only where no other is left."""
+    lessons, course = [*lessons], on_the_path(course_lessons())
+    start = course.index(lessons[-1]) if lessons[-1] in course else 0
+    for lesson in (*lessons, *course[start:], *course):
+        if found := left(lesson, state):
+            name = min(found, key=lambda one: found[one] == "waiting")
+            where = f"in tutorial/{lesson}/{read_lesson(lesson).file_of(name)}"
+            return f"Next: {name}, {where}. Read tutorial/{lesson}/README.md first."
+    return AT_THE_END
 
 
 @contextmanager
@@ -338,13 +209,7 @@ def main() -> None:
         print(f"You haven't run any tests yet. Start with:  pytest testcases/{course[0]}")
     print(*(bar(lesson, state) for lesson in course), sep="\n")
     print("\nafter the course (electives):", *(bar(lesson, state) for lesson in electives()), sep="\n")
-    for lesson in [*course, *electives()]:
-        for name in as_in_the_text(lesson):
-            if stub := _waits_for(lesson, name, state):
-                print(f"{lesson}: {name} waits. {once_written(stub)}")
-    print("\n" + (next_step(course, state) or "All lessons are done."))
-    if offer := the_end(course, state):
-        print(offer)
+    print("\n" + next_step(course[:1], state))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """Put a lesson's stubs back, after asking; what was there is kept.
 
-python -m testcases.harness.student.reset 4 [--yes]
+python -m testcases.harness.student.reset 4
 """
 
 import argparse
 import shutil
 import time
 from pathlib import Path
+
+from ppo_by_hand.core.files import unused
 
 from ..catalog import ROOT, TUTORIAL, Lesson, read_lesson
 from ..oracle.mutations import stubs_of, write_files
@@ -21,11 +23,7 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
     """
     folder, kept = tutorial / lesson.name, None
     if folder.exists():
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        kept = FOLDER / "backup" / stamp / lesson.name
-        while kept.exists():
-            stamp += "x"
-            kept = FOLDER / "backup" / stamp / lesson.name
+        kept = unused(FOLDER / "backup" / time.strftime("%Y%m%d-%H%M%S")) / lesson.name
         skipped = shutil.ignore_patterns("__pycache__")
         shutil.copytree(folder, kept, ignore=skipped, ignore_dangling_symlinks=True)
     write_files(tutorial, stubs_of(lesson.name))
@@ -37,17 +35,14 @@ def reset(lesson: Lesson, tutorial: Path = TUTORIAL) -> Path | None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make reset LESSON=4", description="Put a lesson's stubs back.")
     parser.add_argument("lesson", help='number or folder name, such as "4"')
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    options = parser.parse_args()
-    lesson = read_lesson(options.lesson)
-    if not options.yes:
-        try:
-            answer = input(f"Replace your work in tutorial/{lesson.name} by the stubs? We keep a copy. [y/N] ")
-        except EOFError:
-            answer = ""
-        if answer.strip().lower() not in ("y", "yes"):
-            print("Nothing was changed.")
-            return
+    lesson = read_lesson(parser.parse_args().lesson)
+    try:
+        answer = input(f"Replace your work in tutorial/{lesson.name} by the stubs? We keep a copy. [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() not in ("y", "yes"):
+        print("Nothing was changed.")
+        return
     kept = reset(lesson)
     print(
         f"tutorial/{lesson.name} holds the stubs again."

@@ -17,7 +17,7 @@ from ..suite import anti_gaming
 from ..suite.asserts import verdict_of
 from ..suite.runner import entry_of, keep_what_is_loaded, load
 from ..suite.session import Engine
-from . import last_words, own_tests, progress, summary
+from . import last_words, own_tests, summary
 from .verdicts import OPEN, Verdicts, told
 
 
@@ -33,7 +33,6 @@ class Running:
         self.subject: str = config.getoption("--subject")
         self.in_order: list[pytest.Item] = []
         self.entries: dict[pytest.Item, Entry] = {}
-        self.version: Any = None
         self.note: Any = None
         with suppress(OSError):
             self.note = last_words.note(folder_of(self.subject)) if self.subject != "solutions" else None
@@ -115,7 +114,6 @@ class Running:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         if terminal := self.config.pluginmanager.getplugin("terminalreporter"):
-            self.version = progress.versions_in(progress.sources())
             for sentence in last_words.left_behind() if self.note else ():
                 terminal.write_line(sentence)
         if self.note:
@@ -139,7 +137,7 @@ class Running:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         not_earned = partial(anti_gaming.not_earned_again, self.engine)
-        run = summary.Run(self.subject, summary.is_whole(self.config), not_earned, terminalreporter, self.version)
+        run = summary.Run(self.subject, summary.is_whole(self.config), not_earned, terminalreporter)
         with run.first_failures(self.config.getoption("--full")):
             result = yield
         run.write_ending()

@@ -5,13 +5,13 @@ import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import pytest
 
-from ..catalog import lesson_of, on_the_path, split_node, stories
+from ..catalog import lesson_of, on_the_path, read_lesson, split_node, stories
 from ..report.failures import wrap
 from ..suite.questions import with_first_line
 from ..suite.runner import entries, entry_of
@@ -56,8 +56,6 @@ class Run:
     """Asked for the passed tests of an exercise that a stub would pass, too."""
     terminal: Any
     """pytest's, which has all reports."""
-    version: Callable[[str, str], str]
-    """Of the code of an exercise when the run began."""
 
     @property
     def is_progress(self) -> bool:
@@ -70,9 +68,8 @@ class Run:
         found: dict[str, dict[str, Result]] = {}
         for report in reports_of(self.terminal):
             if (entry := entry_of(report.nodeid)) and (report.when == "call" or report.failed):
-                plain = asdict(Result("passed" if report.passed else "failed"))
-                code = self.version(entry.lesson, entry.exercise)
-                result = progress.result_of({**plain, **told(report), "code": code})
+                said = {"status": "passed" if report.passed else "failed", **told(report)}
+                result = Result(said["status"], said.get("share", 0.0), tuple(said.get("remedies", ())))
                 found.setdefault(entry.node, {})[split_node(report.nodeid)[1]] = result
         return found
 
@@ -137,8 +134,11 @@ class Run:
         waiting = {told(report)["said"] for one in ("kept", "waiting") for report in self.terminal.stats.get(one, [])}
         lines = [*sorted(waiting), *(progress.bar(lesson, state) for lesson in lessons)]
         if self.is_progress:
-            lines += progress.finished(lessons, before, state) or filter(None, [progress.next_step(lessons, state)])
-            lines += filter(None, [progress.the_end(lessons, state)])
+            for lesson in lessons:
+                if progress.left(lesson, before) and not progress.left(lesson, state):
+                    number = read_lesson(lesson).number
+                    lines.append(f"Compare your code with the course's:  make solution LESSON={number}")
+            lines.append(progress.next_step(lessons, state))
         for line in lines:
             self.terminal.write_line(line)
 
@@ -149,7 +149,7 @@ class Run:
         tested = [entry for node in self.results if (entry := entry_of(node))]
         for lesson, exercise in dict.fromkeys((entry.lesson, entry.exercise) for entry in tested):
             own = {test.entry.node: test for test in progress.tests_of(state, lesson, exercise)}
-            if progress.all_is_earned(own.values()):
+            if {test.status for test in own.values()} <= {"passed", "kept", "not earned", "not run"}:
                 state.update({node: test.marked("passed") for node, test in own.items() if test.status == "not earned"})
                 continue
             passed = [node for node in own if {one.status for one in self.results.get(node, {}).values()} == {"passed"}]

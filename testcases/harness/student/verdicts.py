@@ -19,9 +19,9 @@ WRONG = "wrong answer"
 
 def told(report: Any) -> dict[str, Any]:
     """What the course has to say of a test on pytest's report of it, nothing where it has simply passed: `status`,
-    `share`, `waits_for` and `remedies` as in `progress.Result`; the `kind` of a failure and its `cause`, since those
-    of one kind and cause are shown once; `if_right`, what it begins with if the basic suite has passed; `said`, what
-    one of the OPEN waits for; its `place` in the order of the suites."""
+    `share` and `remedies` as in `progress.Result`; the `kind` of a failure and its `cause`, since those of one kind and
+    cause are shown once; `if_right`, what it begins with if the basic suite has passed; `said`, what one of the OPEN
+    waits for; its `place` in the order of the suites."""
     return dict(getattr(report, "user_properties", ())).get(TOLD, {})
 
 
@@ -41,23 +41,21 @@ class Verdicts:
     def of(self, item: pytest.Item, error: Exception) -> BaseException:
         """The failure or skip that pytest reports, without the frames of the harness."""
         entry = self._entries[item]
-        told: dict[str, Any] = {"share": 0.0, "waits_for": "", "remedies": (), "place": self._places[item]}
         waits = self._said_before(item, entry, error)
         if waits or isinstance(error, Open):
             said = waits or str(error)
-            status = getattr(error, "status", "waiting")
-            told |= {"status": status, "said": said, "waits_for": getattr(error, "waits_for", "")}
+            told: dict[str, Any] = {"status": getattr(error, "status", "waiting"), "said": said}
             verdict: BaseException = pytest.skip.Exception(said)
         else:
             first = "" if entry.is_basic else if_right(item.nodeid, error)
-            told |= {"status": "failed", "kind": WRONG, "cause": "", "if_right": first}
+            told = {"status": "failed", "kind": WRONG, "cause": "", "if_right": first}
             text = f"{entry.lesson} · {entry.exercise} · {getattr(error, 'title', WRONG)}\n{error}"
             if isinstance(error, CheckFailed):
                 told |= {"kind": error.kind, "cause": error.cause or "", "remedies": error.remedies}
                 told |= {"status": "partly" if error.share else "failed", "share": error.share}
                 text = str(error)
             verdict = pytest.fail.Exception(text, pytrace=False)
-        item.user_properties.append((TOLD, told))
+        item.user_properties.append((TOLD, {**told, "place": self._places[item]}))
         # Where the student's code raised, `--pdb` stops there.
         return verdict.with_traceback(error.__traceback__)
 
@@ -79,5 +77,5 @@ class Verdicts:
         key = entry.lesson, entry.file
         if key not in self._said_by:
             fitting = [item for item, one in self._entries.items() if (one.lesson, one.file) == key]
-            self._said_by[key] = min(fitting, key=lambda item: ("/basic" not in item.nodeid, self._places[item]))
+            self._said_by[key] = min(fitting, key=lambda item: "/basic" not in item.nodeid)
         return self._said_by[key]

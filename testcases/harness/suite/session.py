@@ -93,7 +93,7 @@ class Engine:
         """
         if self.lent:
             lesson, exercise, stub = min(self.lent)
-            raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}", stub)
+            raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}")
 
     def examples(self, lesson: str, exercise: str) -> tuple[Call, ...]:
         """The examples of an exercise, drawn from this engine's seed."""
@@ -152,7 +152,7 @@ class Engine:
             raise NotStarted(call.lesson, stub)
         if stub:
             why = f"needs {stub}, which is still a stub. {once_written(stub)}"
-            raise Waiting(call.lesson, call.exercise, why, stub)
+            raise Waiting(call.lesson, call.exercise, why)
         self.lent.update((call.lesson, call.exercise, name) for name in outcome.lent)
         return outcome
 
