@@ -186,14 +186,7 @@ REFUSALS = {
             "temperature-0": ({"temperature": 0.0}, ["temperature"]),
         },
     ),
-    response_log_probs: (
-        SEQUENCE,
-        {
-            "nothing-scores-the-first-token": ({"prompt_length": 0}, ["prompt_length"]),
-            "ids-of-the-response-only": ({"input_ids": [[0, 1]]}, ["input_ids (1, 2)"]),
-            "temperature-0": ({"temperature": 0.0}, ["temperature"]),
-        },
-    ),
+    response_log_probs: (SEQUENCE, {"nothing-scores-the-first-token": ({"prompt_length": 0}, ["prompt_length"])}),
     token_entropy: (
         {"logits": [[[0.0, 1.0]]], "temperature": 1.0},
         {

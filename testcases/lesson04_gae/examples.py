@@ -110,7 +110,6 @@ REFUSALS = {
         {
             "all-masked": ({"mask": [[False, False]]}, ["at least one True"]),
             "values-as-long-as-rewards": ({"values": [[0.0, 0.0, 0.0]]}, ["values (1, 3)"]),
-            "lam-above-1": ({"lam": 1.5}, ["lam"]),
         },
     ),
 }

@@ -149,10 +149,7 @@ REFUSALS = {
     compute_rewards: (
         BATCH,
         {
-            "one-score-for-two-rows": ({"scores": [1.0]}, ["scores (1,)"]),
             "a-row-without-a-token": ({"mask": [[True, True], [False, False]]}, ["row 1"]),
-            "coefficient-below-0": ({"kl_coef": -0.1}, ["kl_coef"]),
-            "clip-of-0": ({"clip_score": 0.0}, ["clip_score"]),
             "unknown-estimator-of-a-kl-that-costs-nothing": ({"estimator": "k4", "kl_coef": 0.0}, ["k4"]),
         },
     ),
@@ -161,7 +158,6 @@ REFUSALS = {
         {
             "penalty-below-0": ({"penalty": -1.0}, ["penalty"]),
             "one-score-for-two-rows": ({"scores": [1.0]}, ["scores (1,)"]),
-            "no-batch": ({"responses": [5, 2]}, ["responses (2,)"]),
         },
     ),
     scenario("coefficients", of=AdaptiveKLController.update): (

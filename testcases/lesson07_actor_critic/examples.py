@@ -156,12 +156,10 @@ TEXT = {"input_ids": [[7, 5, 3]], "attention_mask": [[True, True, True]]}
 RESPONSE = {**TEXT, "prompt_length": 1}
 BAD_TEXT = {
     "another-length": ({"input_ids": [[7, 5]]}, ["input_ids (1, 2)", "attention_mask (1, 3)"]),
-    "mask-would-broadcast": ({"input_ids": [[7, 5, 3], [7, 5, 3]]}, ["input_ids (2, 3)"]),
     "no-batch": ({"input_ids": [7, 5, 3]}, ["input_ids (3,)"]),
 }
 BAD_RESPONSE = {
     "no-prompt": ({"prompt_length": 0}, ["prompt_length"]),
-    "no-response": ({"prompt_length": 3}, ["prompt_length"]),
     "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
 }
 

@@ -145,7 +145,6 @@ ROWS = {"logits": normal(2, 3, 4), "input_ids": [[1, 2, 0]] * 2, "loss_mask": [[
 BAD_ROWS = {
     "only-the-first-column": ({"loss_mask": [[True, False, False]] * 2}, ["at least one True"]),
     "mask-of-numbers": ({"loss_mask": [[1, 1, 1]] * 2}, ["bool"]),
-    "another-length": ({"loss_mask": [[True, True]] * 2}, ["loss_mask (2, 2)"]),
     "rows-would-broadcast": ({"input_ids": [[1, 2, 0]]}, ["input_ids (1, 3)"]),
 }
 FIT_CALL = {"table": normal(6, 6), **demonstrations(torch.Generator().manual_seed(1), 2)}
