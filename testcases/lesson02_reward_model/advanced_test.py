@@ -49,18 +49,8 @@ def backbone() -> dict[str, Tensor]:
     return {name: normal(*shape, seed=seed) for seed, (name, shape) in enumerate(shapes.items(), start=1)}
 
 
-@pytest.mark.parametrize("left, right", [(0, 3), (3, 0), (2, 4)])
-@pytest.mark.points(2)
-def test_reward_model_does_not_depend_on_the_padding(left, right):
-    text, numbers = torch.tensor([[3, 1, 5, 2], [4, 4, 1, 1]]), backbone()
-    expected = reference(SCORE, input_ids=text, attention_mask=torch.ones_like(text).bool(), **numbers)
-    ids = torch.cat([torch.full((2, left), 5), text, torch.full((2, right), 2)], dim=1)[:, :9]
-    mask = torch.zeros_like(ids).bool()
-    mask[:, left : left + 4] = True
-    assert_equal(SCORE(input_ids=ids, attention_mask=mask, **numbers), expected)
-
-
 @GARBAGE
+@pytest.mark.points(3)
 def test_reward_model_keeps_the_padding_out(garbage):
     # Token 0 stands on padding only, and the backbone gives it NaN: its state must not come near the score.
     numbers = backbone()
@@ -96,16 +86,12 @@ def test_pairwise_loss_far_apart_is_finite(ahead, loss, slope, dtype):
 
 
 @GARBAGE
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_token_pairwise_loss_keeps_the_padding_out(garbage):
     scores, both = ([[4.0, LOG3, garbage]], [[2.0, 0.0, garbage]]), ("chosen_scores", "rejected_scores")
     answer, grads = value_and_gradients(token_pairwise_loss, *scores, [[5, 6, 9]], [[5, 7, 9]], 9, wrt=both)
     assert_equal(answer, WON)
     assert_equal(grads, chosen_scores=[[0.0, -0.25, 0.0]], rejected_scores=[[0.0, 0.25, 0.0]])
-
-
-def test_token_pairwise_loss_far_apart_is_finite():
-    assert_equal(token_pairwise_loss([[-1000.0, 0.0]], [[0.0, 0.0]], [[5, 6]], [[6, 6]], 9), (1000 + EVEN) / 2)
 
 
 def test_preference_accuracy_is_data():
@@ -155,4 +141,4 @@ def test_train_reward_model_agrees_with_the_reference():
 
 def test_train_reward_model_needs_a_pair():
     with pytest.raises(ValueError, match="pairs"):
-        scenario("train_without_pairs", of=train_reward_model)()
+        scenario("watch_training", of=train_reward_model)(pairs=0)

@@ -137,7 +137,6 @@ def test_pairwise_loss_gradient_without_and_with_a_margin(chosen, rejected, marg
         "the-first-is-the-best": ([[0.0, LOG3]], LOST),
         # log 3, 2 log 3 and log 3 apart: sigmoid 3/4, 9/10, 3/4
         "three-responses-are-three-pairs": ([[2 * LOG3, LOG3, 0.0]], (2 * WON + math.log(10 / 9)) / 3),
-        "in-reverse-order": ([[0.0, LOG3, 2 * LOG3]], (2 * LOST + math.log(10)) / 3),
         # six pairs: four with a gap of log 3, two ties
         "four-responses-are-six-pairs": ([[LOG3, LOG3, 0.0, 0.0]], (4 * WON + 2 * EVEN) / 6),
         "the-mean-over-prompts": ([[LOG3, 0.0], [0.0, LOG3], [5.0, 5.0]], (WON + LOST + EVEN) / 3),
@@ -189,7 +188,7 @@ def test_ranking_loss_gradient():
         "one-continues-the-other": ([2.0, 7.0, LOG3], [5, 6, 9], [5, 6, 7], WON),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(7)
 def test_token_pairwise_loss_by_hand(ahead, chosen_ids, rejected_ids, loss):
     scores = [[4 + score for score in ahead]], [[4.0] * len(ahead)]
     assert_equal(token_pairwise_loss(*scores, [chosen_ids], [rejected_ids], 9), loss)
@@ -200,13 +199,6 @@ def test_token_pairwise_loss_counts_each_pair_once():
     scores = [[4.0, 3.0, LOG3], [LOG3, 0.0, 0.0]], [[2.0, 1.0, 0.0], [0.0, LOG3, LOG3]]
     ids = [[5, 6, 7], [5, 6, 7]], [[5, 6, 8], [6, 6, 7]]
     assert_equal(token_pairwise_loss(*scores, *ids, 9), (WON + (WON + 2 * LOST) / 3) / 2)
-
-
-@pytest.mark.points(2)
-def test_token_pairwise_loss_where_the_padding_token_is_0():
-    # Positions 1 and 2 here; token 9 is a word.
-    scores, ids = ([[4.0, LOG3, 0.0, 50.0]], [[2.0, 0.0, LOG3, 0.0]]), ([[5, 9, 7, 0]], [[5, 7, 9, 0]])
-    assert_equal(token_pairwise_loss(*scores, *ids, pad_token_id=0), (WON + LOST) / 2)
 
 
 @pytest.mark.points(2)
@@ -236,7 +228,6 @@ def test_preference_accuracy_by_hand(chosen, rejected, accuracy):
     assert_equal(preference_accuracy(chosen, rejected), accuracy, dtype=torch.float32)
 
 
-ROOT2 = math.sqrt(2.0)
 CALIBRATE = scenario("calibrate_model", of=calibrate)
 
 
@@ -249,24 +240,16 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         # Scores 1, 1, 3, 5, 5: mean 3, squares 16 over 4 are 4. The means of the batches are 5/3 and 5, of which the
         # mean is 10/3.
         "all-rows-together": ([[0.0], [0.0], [1.0], [2.0], [2.0]], (3, 2), [[1.0]], [-1.0]),
-        # Scores 1 and 1 + 2 sqrt(2): mean 1 + sqrt(2), squares 2 + 2 over 1, std 2
-        "two-responses-are-enough": ([[0.0], [ROOT2]], (1, 1), [[1.0]], [-ROOT2 / 2]),
         # Scores 0.75, 1, 1.25: std 0.25: the head grows
         "a-small-standard-deviation-is-scaled-up": ([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0]),
         # Scores 1, 1 + 2^-19, 1 + 2^-18: two parts in a million apart, and std 2^-19
         "scores-that-are-close-together-differ": ([[0.0], [2.0**-20], [2.0**-19]], (3,), [[2.0**20]], [-1.0]),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(6)
 def test_calibrate_by_hand(features, sizes, weight, bias):
     answer = CALIBRATE(features=features, sizes=sizes, weight=[[2.0]], bias=[1.0])
     assert_equal(answer, weight=weight, bias=bias)
-
-
-def test_calibrate_scales_each_weight_of_the_head():
-    # Scores 4 a - 2 b + 3 = 1, 3, 5: the offset goes to (3 - 3) / 2 = 0
-    answer = CALIBRATE(features=[[0.0, 1.0], [1.0, 2.0], [1.0, 1.0]], sizes=(2, 1), weight=[[4.0, -2.0]], bias=[3.0])
-    assert_equal(answer, weight=[[2.0, -1.0]], bias=[0.0])
 
 
 def test_calibrate_changes_the_head_in_place_and_nothing_else():
@@ -294,15 +277,10 @@ TRAIN = scenario("train_on", of=train_reward_model, seconds=20.0)
 FIRST = 0.1 / (1 + 1e-8)
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 def test_train_reward_model_by_hand():
     # Two steps: a tie, so log 2 and not right; then weight 0.1 on a difference of 2.
     answer = TRAIN(**ONE_PAIR, epochs=2, batch_size=4)
-    assert (
-        isinstance(answer["history"], list)
-        and len(answer["history"]) == 2
-        and all(type(entry.get(name)) is float for entry in answer["history"] for name in ("loss", "accuracy"))
-    ), "a list with one dict for each step, {'loss': float, 'accuracy': float}"
     second = math.log1p(math.exp(-2 * FIRST))  # -log sigmoid of the margin after one step
     assert_equal(answer, losses=[EVEN, second], accuracies=[0.0, 1.0], learning_rates=[0.1, 0.05])
 
@@ -341,20 +319,6 @@ def test_train_reward_model_clips_the_gradient(given, norm):
     assert_equal(TRAIN(**ONE_PAIR | given), gradient_norms=[norm], atol=1e-6)
 
 
-def test_train_reward_model_reads_each_side_with_its_own_mask():
-    # Chosen 3 and rejected 1 + 1; what stands on padding is 100. Before the step: weight 1, difference 1.
-    answer = TRAIN(
-        table=[[3.0], [1.0], [100.0]],
-        weight=[[1.0]],
-        chosen_ids=[[2, 2, 0]],
-        chosen_mask=[[False, False, True]],
-        rejected_ids=[[1, 1, 2]],
-        rejected_mask=[[True, True, False]],
-        learning_rate=0.1,
-    )
-    assert_equal(answer, losses=[math.log1p(math.exp(-1.0))], accuracies=[1.0])
-
-
 def test_train_reward_model_mode():
     answer = TRAIN(**ONE_PAIR)
     assert answer["train_mode_while_training"] is True, "train mode during the steps"
@@ -379,12 +343,6 @@ def test_train_reward_model_uses_each_pair_once_an_epoch(pairs, epochs, batch_si
     assert answer["each_pair_once_an_epoch"] is True, "each comparison once in each epoch"
     assert answer["both_sides_of_a_pair_together"] is True, "chosen and rejected of one comparison in one batch"
     assert answer["entries_in_history"] == len(sizes), f"a history of {len(sizes)} entries, one per step"
-
-
-def test_train_reward_model_decays_the_learning_rate_to_0():
-    # Six steps in two epochs: 6/6, 5/6, ... 1/6 of it; after the last one it would be 0.
-    answer = WATCH(pairs=5, epochs=2, batch_size=2, learning_rate=0.6)
-    assert_equal(answer, learning_rates=[0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
 
 def test_train_reward_model_shuffles_each_epoch_anew():

@@ -136,9 +136,6 @@ def train_on(
     history, steps = _train(lesson, model, pairs, config)
     after = dict(model.named_parameters())
     return {
-        "history": [{name: entry.get(name) for name in ("loss", "accuracy")} for entry in history]
-        if isinstance(history, list) and all(isinstance(entry, dict) for entry in history)
-        else history,
         "losses": _column(history, "loss"),
         "accuracies": _column(history, "accuracy"),
         "weight": model.head.weight.detach().clone(),
@@ -192,11 +189,6 @@ def train_with_seeds(lesson: Any, pairs: int, batch_size: int, seeds: tuple[int,
         "other_seed_other_order": len(set(orders[1:])) == len(seeds),
         "global_random_untouched": untouched,
     }
-
-
-def train_without_pairs(lesson: Any) -> None:
-    model, data = _numbered_pairs(lesson, 1)
-    lesson.train_reward_model(model, data.rows(torch.tensor([], dtype=torch.int64)), lesson.RewardModelConfig())
 
 
 def _train(lesson: Any, model: Any, pairs: Any, config: dict[str, Any]) -> tuple[Any, list[SimpleNamespace]]:
