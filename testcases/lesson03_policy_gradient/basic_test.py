@@ -1,10 +1,8 @@
 """Lesson 3, by hand: two to four tokens, gamma = 0.5, every number worked out in a comment or by eye."""
 
 import pytest
-import torch
 
-from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, named, value_and_gradients
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 
@@ -18,7 +16,6 @@ from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_
         "gamma-0-keeps-this-reward-only": ([1.0, 2.0, 4.0], 0.0, [1.0, 2.0, 4.0]),
         "nobody-earns-what-came-before-its-token": ([8.0, 0.0, 0.0], 0.5, [8.0, 0.0, 0.0]),
         "the-score-at-the-end-reaches-all": ([0.0, 0.0, 8.0], 0.5, [2.0, 4.0, 8.0]),
-        "one-column": ([3.0], 0.5, [3.0]),
     },
 )
 @pytest.mark.points(8)
@@ -41,7 +38,6 @@ def test_rewards_to_go_keeps_rows_apart_and_padding_out():
         "of-two-each-is-the-baseline-of-the-other": ([[1.0, 5.0]], [[5.0, 1.0]]),
         "divided-by-k-minus-1": ([[0.0, 3.0, 6.0, 9.0]], [[6.0, 5.0, 4.0, 3.0]]),  # 18 - score, by 3
         "each-prompt-has-its-own-responses": ([[1.0, 2.0, 6.0], [4.0, 2.0, 0.0]], [[4.0, 3.5, 1.5], [1.0, 2.0, 3.0]]),
-        "as-many-prompts-as-responses": ([[1.0, 5.0], [2.0, 20.0]], [[5.0, 1.0], [20.0, 2.0]]),
     },
 )
 @pytest.mark.points(8)
@@ -68,19 +64,10 @@ def test_reinforce_loss_by_hand(log_probs, weights, loss, slope):
     assert_equal(grads, log_probs=[slope])
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_reinforce_loss_is_a_mean_over_tokens_not_over_rows():
     # (3 + 12 + 36) / 3 = 17: each token counts once, wherever it stands; the padding doesn't.
     args = [[-1.0, -2.0], [-4.0, -7.0]], [[3.0, 6.0], [9.0, 8.0]], [[True, True], [True, False]]
     answer, grads = value_and_gradients(reinforce_loss, *args, wrt="log_probs")
     assert_equal(answer, 17.0)
     assert_equal(grads, log_probs=[[-1.0, -2.0], [-3.0, 0.0]])
-
-
-@pytest.mark.points(2)
-def test_reinforce_loss_of_two_batches_weighs_them_by_their_tokens():
-    log_probs, weights = normal(4, 6) - 2, normal(4, 6, seed=2)
-    mask = torch.arange(6) < torch.tensor([[5], [3], [1], [4]])
-    first = reference(reinforce_loss, log_probs[:1], weights[:1], mask[:1])
-    second = reference(reinforce_loss, log_probs[1:], weights[1:], mask[1:])
-    assert_equal(reinforce_loss(log_probs, weights, mask), (5 * first + 8 * second) / 13)
