@@ -59,15 +59,6 @@ class RightFirstTrueIndex(Right, of="first_true_index"):
 
 
 class RightResponseMask(Right, of="response_mask"):
-    row_by_row = instead("""
-        rows = []
-        for row in responses.tolist():
-            ends = [t + 1 for t, token in enumerate(row) if token in stop_token_ids]
-            rows.append([t < min(ends, default=len(row)) for t in range(len(row))])
-        return torch.tensor(rows, dtype=torch.bool)
-    """)
-    """Python lists, row by row"""
-
     columns_up_to_the_first_stop = instead("""
         first = first_true_index(is_stop(responses, stop_token_ids))
         return torch.arange(responses.shape[1]) <= first.unsqueeze(1)

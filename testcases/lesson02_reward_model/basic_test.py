@@ -240,6 +240,8 @@ CALIBRATE = scenario("calibrate_model", of=calibrate)
         # Scores 1, 1, 3, 5, 5: mean 3, squares 16 over 4 are 4. The means of the batches are 5/3 and 5, of which the
         # mean is 10/3.
         "all-rows-together": ([[0.0], [0.0], [1.0], [2.0], [2.0]], (3, 2), [[1.0]], [-1.0]),
+        # Scores 1 and 1 + 2 sqrt(2): mean 1 + sqrt(2), squares 2 + 2 over 1, std 2
+        "two-responses-are-enough": ([[0.0], [math.sqrt(2)]], (1, 1), [[1.0]], [-math.sqrt(2) / 2]),
         # Scores 0.75, 1, 1.25: std 0.25: the head grows
         "a-small-standard-deviation-is-scaled-up": ([[-0.125], [0.0], [0.125]], (3,), [[8.0]], [0.0]),
         # Scores 1, 1 + 2^-19, 1 + 2^-18: two parts in a million apart, and std 2^-19
@@ -281,6 +283,9 @@ FIRST = 0.1 / (1 + 1e-8)
 def test_train_reward_model_by_hand():
     # Two steps: a tie, so log 2 and not right; then weight 0.1 on a difference of 2.
     answer = TRAIN(**ONE_PAIR, epochs=2, batch_size=4)
+    assert all(type(entry[name]) is float for entry in answer["history"] for name in ("loss", "accuracy")), (
+        "a list with one dict for each step, {'loss': float, 'accuracy': float}"
+    )
     second = math.log1p(math.exp(-2 * FIRST))  # -log sigmoid of the margin after one step
     assert_equal(answer, losses=[EVEN, second], accuracies=[0.0, 1.0], learning_rates=[0.1, 0.05])
 

@@ -136,6 +136,7 @@ def train_on(
     history, steps = _train(lesson, model, pairs, config)
     after = dict(model.named_parameters())
     return {
+        "history": history,
         "losses": _column(history, "loss"),
         "accuracies": _column(history, "accuracy"),
         "weight": model.head.weight.detach().clone(),

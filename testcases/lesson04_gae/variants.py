@@ -73,16 +73,6 @@ class RightComputeGae(Right, of="compute_gae"):
     """)
     """the lambda-returns by their own recursion, and the values subtracted at the end"""
 
-    linear_system = instead("""
-        delta = td_errors(rewards, values, dones, gamma)
-        length = delta.shape[-1]
-        link = gamma * lam * (1 - dones.to(delta.dtype))[..., :-1]
-        system = torch.eye(length, dtype=delta.dtype, device=delta.device) - torch.diag_embed(link, offset=1)
-        advantages = torch.linalg.solve_triangular(system, delta.unsqueeze(-1), upper=True).squeeze(-1)
-        return AdvantagesAndReturns(advantages, advantages + values[..., :-1])
-    """)
-    """A_t - gamma lam A_t+1 = delta_t for all t is one triangular system"""
-
 
 class PublishedComputeGae(Published, of="compute_gae"):
     cleanrl = instead("""

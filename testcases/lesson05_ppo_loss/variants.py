@@ -25,12 +25,6 @@ class RightPPOLoss(Right, of="compute_ppo_loss"):
     """)
     """a loop over the tokens, with Python's min"""
 
-    profit_capped = edit(
-        "clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantages => "
-        "clipped = advantages + clip_epsilon * advantages.abs()"
-    )
-    """the clipped objective as a bound: (1 + epsilon) A for a good token, (1 - epsilon) A for a bad one"""
-
 
 class RightValueLoss(Right, of="compute_value_loss"):
     larger_error_then_squared = edit(

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, gradients, named, scenario, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, named, scenario, value_and_gradients
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -59,32 +59,14 @@ def test_nonnegative_kl_comes_before_the_estimators():
         # The policy says 1/8, the reference 1/2: r = -2 ln 2, exp(-r) = 4
         "k1-is-negative-where-the-reference-finds-the-token-more-likely": (-3 * LN2, -LN2, "k1", -2 * LN2),
         "k2-is-never-negative": (-3 * LN2, -LN2, "k2", 2 * LN2**2),
-        "k3-is-never-negative": (-3 * LN2, -LN2, "k3", 3 - 2 * LN2),
-        "k3-of-equal-models-is-0": (-5.0, -5.0, "k3", 0.0),
         # exp(-1000) is 0 in any dtype: stay with the logarithms
         "never-leave-the-logarithms": (-1000.0, -1001.0, "k1", 1.0),
         "only-the-exponent-is-capped": (-1.0, -31.0, "k3", 29.000000000000092),  # exp(-30) - 1 + 30
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(6)
 def test_estimate_kl_by_hand(log_prob, ref_log_prob, estimator, kl):
     assert_equal(estimate_kl([[log_prob]], [[ref_log_prob]], estimator), [[kl]])
-
-
-# The same two tokens: r = ln 2 and -2 ln 2. Slopes by r: 1; r; 1 - exp(-r)
-@named(
-    "estimator, slope",
-    {
-        "k1-the-same-everywhere": ("k1", [1.0, 1.0]),
-        "k2-the-log-ratio": ("k2", [LN2, -2 * LN2]),
-        "k3-one-minus-the-inverse-ratio": ("k3", [0.5, -3.0]),
-    },
-)
-@pytest.mark.points(2)
-def test_estimate_kl_gradient(estimator, slope):
-    pair = [-LN2, -3 * LN2], [-2 * LN2, -LN2]
-    grads = gradients(estimate_kl, *pair, estimator, wrt=("log_probs", "ref_log_probs"))
-    assert_equal(grads, log_probs=slope, ref_log_probs=[-number for number in slope])
 
 
 # The policy (.5, .3, .15, .05) against .25 each, all four tokens weighted with their probability, by the logits
@@ -166,19 +148,11 @@ def test_compute_rewards_uses_the_estimator(estimator, rewards):
         "from-a-bad-score-too": ([[5, 6, 7]], (2,), [-4.0], [-5.5]),
         "another-token-is-no-stop": ([[5, 3, 0], [5, 6, 7]], (2,), [4.0, 1.0], [2.5, -0.5]),
         "padding-may-be-the-stop-token": ([[5, 2, 2], [5, 6, 7]], (2,), [4.0, 1.0], [4.0, -0.5]),
-        "each-row-for-itself": ([[5, 6, 7], [5, 2, 0], [3, 0, 0]], (2, 3), [1.0, 2.0, 4.0], [-0.5, 2.0, 4.0]),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(6)
 def test_penalize_missing_stop_by_hand(responses, stop_token_ids, scores, penalized):
     assert_equal(penalize_missing_stop(scores, responses, stop_token_ids, 1.5), penalized)
-
-
-def test_penalize_missing_stop_gradient():
-    args = [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 10.0
-    answer, grads = value_and_gradients(penalize_missing_stop, *args, wrt="scores")
-    assert_equal(answer, [4.0, -6.0])
-    assert_equal(grads, scores=[1.0, 1.0])
 
 
 # error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)
@@ -194,9 +168,6 @@ def test_penalize_missing_stop_gradient():
         "a-little-below-in-proportion": (2.0, 4.0, 64, (3.5,), (32,), (1.875,)),
         "on-target-nothing-changes": (2.0, 4.0, 64, (4.0,), (32,), (2.0,)),
         "an-estimate-below-0-is-allowed": (2.0, 4.0, 64, (-9.0,), (32,), (1.8,)),
-        "one-horizon-changes-it-by-a-fifth": (2.0, 4.0, 64, (9.0,), (64,), (2.4,)),  # a whole horizon at 0.2: a fifth
-        # 2^-14 * 0.9: no coefficient is too low
-        "a-coefficient-may-be-tiny": (2.0**-14, 4.0, 64, (0.0,), (32,), (0.9 * 2.0**-14,)),
         # 2 * 1.0625 = 2.125; 2.125 * 0.9375 = 1.9921875; then 0.125 * 64 / 64: * 1.125
         "updates-compound": (2.0, 4.0, 64, (4.5, 3.5, 4.5), (32, 32, 64), (2.125, 1.9921875, 2.2412109375)),
     },

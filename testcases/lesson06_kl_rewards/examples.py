@@ -165,4 +165,4 @@ REFUSALS = {
         {"nan": ({"seen": (math.nan,)}, ["current"]), "fewer-than-no-responses": ({"n_steps": (-1,)}, ["n_steps"])},
     ),
 }
-AGREEMENT = dict.fromkeys(REFUSALS, 1)
+AGREEMENT = dict.fromkeys(REFUSALS, 1) | {scenario("coefficients", of=AdaptiveKLController.update): 3}

@@ -37,16 +37,6 @@ class RightComputeRewards(Right, of="compute_rewards"):
     """)
     """the mask selects before the estimate; the score comes by scatter_add"""
 
-    row_by_row = instead("""
-        kl = estimate_kl(log_probs, ref_log_probs, estimator)
-        rewards = torch.zeros_like(kl)
-        for row, real in enumerate(mask):
-            rewards[row, real] = -kl_coef * kl[row, real]
-            rewards[row, real.nonzero()[-1]] += scores[row].clamp(-clip_score, clip_score)
-        return rewards
-    """)
-    """a loop over the responses"""
-
 
 class RightPenalizeMissingStop(Right, of="penalize_missing_stop"):
     python_lists = instead("""

@@ -69,13 +69,6 @@ class RightCriticFromRewardModel(Right, of="critic_from_reward_model"):
 
 
 class RightFreeze(Right, of="freeze"):
-    parameter_by_parameter = instead("""
-        for parameter in model.parameters():
-            parameter.requires_grad = False
-        model.train(False)
-        return model
-    """)
-    """a loop, and train(False)"""
     eval_first = instead("return model.eval().requires_grad_(False)")
     """the other order"""
 

@@ -11,25 +11,6 @@ class RightSampleToken(Right, of="sample_token"):
         "return torch.searchsorted(sums, drawn, right=True).squeeze(1)"
     )
     """a uniform number, looked up among the cumulative probabilities"""
-    row_by_row = instead("""
-        import math
-
-        rows = []
-        for row in logits.double().tolist():
-            weights = [math.exp((logit - max(row)) / temperature) for logit in row]
-            if top_k:
-                smallest = sorted(weights, reverse=True)[:top_k][-1]
-                weights = [weight if weight >= smallest else 0.0 for weight in weights]
-            reached, total = 0.0, sum(weights)
-            for token in sorted(range(len(row)), key=weights.__getitem__, reverse=True):
-                weight = weights[token]
-                if reached >= top_p * total and top_p < 1:
-                    weights[token] = 0.0
-                reached += weight
-            rows.append(weights)
-        return torch.multinomial(torch.tensor(rows), 1, generator=generator).flatten()
-    """)
-    """a loop over rows and tokens, on weights that do not sum to 1"""
 
 
 class RightGenerate(Right, of="generate"):

@@ -55,15 +55,6 @@ class RightComputeLoss(Right, of="PPOTrainer.compute_loss"):
         "loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy",
     )
     """one log-softmax for log-probs and entropy, and the sum written out"""
-    entropy_with_its_graph = edit(
-        "with torch.set_grad_enabled(config.entropy_coef > 0):\n     => ",
-        "outputs = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length) => "
-        "logits, values = self.model(batch.input_ids, batch.attention_mask, batch.prompt_length)",
-        "gather_log_probs(outputs.logits => gather_log_probs(logits",
-        "token_entropy(outputs.logits => token_entropy(logits",
-        "outputs.values => values",
-    )
-    """the model's answer is unpacked, and the entropy keeps its graph even if its weight is 0"""
 
 
 class RightOptimizerStep(Right, of="PPOTrainer.optimizer_step"):

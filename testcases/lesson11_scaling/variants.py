@@ -59,18 +59,6 @@ class RightMergeStatistics(Right, of="merge_statistics"):
 
 
 class RightMergeMoments(Right, of="merge_moments"):
-    pair_by_pair = instead("""
-        count, mean, squares = torch.zeros(3, dtype=moments.dtype).unbind()
-        for other, its_mean, its_squares in moments:
-            if other > 0:
-                total = count + other
-                difference = its_mean - mean
-                mean = mean + difference * other / total
-                squares = squares + its_squares + difference.square() * count * other / total
-                count = total
-        return torch.stack([count, mean, squares])
-    """)
-    """the pairwise algorithm of the source"""
     around_the_first_mean = instead("""
         counts, means, squares = moments[moments[:, 0] > 0].T
         total, shifted = counts.sum(), means - means[0]

@@ -11,27 +11,9 @@ class RightSFTLoss(Right, of="sft_loss"):
         return nn.functional.cross_entropy(logits[:, :-1][mask], input_ids[:, 1:][mask])
     """)
     """torch's cross entropy of the positions to learn"""
-    token_by_token = instead("""
-        losses = [
-            logits[row, place - 1].logsumexp(dim=0) - logits[row, place - 1, input_ids[row, place]]
-            for row, place in loss_mask.nonzero().tolist()
-            if place > 0
-        ]
-        return torch.stack(losses).mean()
-    """)
-    """a loop over the tokens to learn: logsumexp of the logits before it, minus its own"""
 
 
 class RightTrainSFT(Right, of="train_sft"):
-    exactly_to_the_norm = edit(
-        "    nn.utils.clip_grad_norm_(policy.parameters(), 1.0)\n => "
-        "    slopes = [weight.grad for weight in policy.parameters() if weight.grad is not None]\n"
-        "    norm = sum(slope.square().sum() for slope in slopes).sqrt()\n"
-        "    if norm > 1:\n"
-        "        for slope in slopes:\n"
-        "            slope.div_(norm)\n"
-    )
-    """gradients scaled to exactly the norm 1, where torch adds 1e-6"""
     loss_of_the_model = edit(
         "logits = policy( => loss = policy(",
         "use_cache=False,\n"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import assert_equal, named, reference, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, named, value_and_gradients
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
     cispo_token_losses,
@@ -40,11 +40,10 @@ FOUR, IN_DEVIATIONS = [1.0, 1.0, 1.0, 5.0], [-0.5, -0.5, -0.5, 1.5]
         "dr-grpo-does-not-divide": ([FOUR], 2.0, False, [[-1.0, -1.0, -1.0, 3.0]]),
         # The second group: mean 25, distances -15, 5, 5, 5, standard deviation 10
         "each-its-own": ([FOUR, [10.0, 30.0, 30.0, 30.0]], 0.0, True, [IN_DEVIATIONS, [-1.5, 0.5, 0.5, 0.5]]),
-        "as-many-groups-as-responses": ([[1.0, 3.0], [7.0, 5.0]], 0.0, False, [[-1.0, 1.0], [1.0, -1.0]]),
         "equal-scores-give-0": ([[2.0, 2.0, 2.0]], 0.5, True, [[0.0, 0.0, 0.0]]),
     },
 )
-@pytest.mark.points(4)
+@pytest.mark.points(7)
 def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
     assert_equal(group_advantages(scores, epsilon, divide_by_std), advantages)
 
@@ -61,29 +60,12 @@ def test_group_advantages_by_hand(scores, epsilon, divide_by_std, advantages):
         "bad-token-above-the-interval-is-not": (0.6, 0.4, -1.0, 1.5, 1.5),
     },
 )
-@pytest.mark.points(6)
+@pytest.mark.points(8)
 def test_clipped_token_losses_by_hand(now, then, advantage, loss, slope):
     given = (logs([now]), logs([then]), [advantage], [[True]])
     answer, grads = value_and_gradients(clipped_token_losses, *given, wrt="log_probs")
     assert_equal(answer, [[loss]])
     assert_equal(grads, log_probs=[[slope]])
-
-
-@pytest.mark.points(2)
-def test_clipped_token_losses_of_ragged_responses():
-    # Both tokens of the first response share its advantage; padding is 0.
-    answer, grads = value_and_gradients(
-        clipped_token_losses,
-        logs([0.5, 0.6, None], [0.2, None, None]),
-        logs([0.5, 0.4, None], [0.4, None, None]),
-        [2.0, -1.0],
-        [[True, True, False], [True, False, False]],
-        0.1,
-        0.3,
-        wrt="log_probs",
-    )
-    assert_equal(answer, [[-2.0, -2.6, 0.0], [0.9, 0.0, 0.0]])
-    assert_equal(grads, log_probs=[[-2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
 
 
 # The slope is -min(ratio, cap) * advantage. PPO's, with 0.2 on both sides, is 0 in the two cases marked "where PPO".
@@ -196,20 +178,13 @@ def test_truncated_importance_weights_by_hand(trainer, sampler, cap, weights):
         "beta-is-the-scale": (-3.0 + LOG_3, -5.0, 1.0, math.log(4 / 3), -0.25),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_dpo_loss_by_hand(chosen, rejected, beta, loss, slope):
     # The reference has -3 for the chosen response, -5 for the rejected one.
     given = [chosen], [rejected], [-3.0], [-5.0], beta
     answer, grads = value_and_gradients(dpo_loss, *given, wrt=("chosen", "rejected"))
     assert_equal(answer, loss)
     assert_equal(grads, chosen=[slope], rejected=[-slope])
-
-
-def test_dpo_loss_is_the_mean_over_the_pairs():
-    given = [-3.0, -3.0 + 2 * LOG_3], [-5.0, -5.0], [-3.0, -3.0], [-5.0, -5.0], 0.5
-    answer, grads = value_and_gradients(dpo_loss, *given, wrt="chosen")
-    assert_equal(answer, (LOG_2 + math.log(4 / 3)) / 2)
-    assert_equal(grads, chosen=[-0.125, -0.0625])
 
 
 # Pairs of 1, 2, 4, 8 have the best scores 2, 4, 8, 4, 8, 8. Of the second prompt all but one of four have 0.
@@ -233,22 +208,13 @@ def test_expected_best_of_n_by_hand(n, best):
     {
         "one-draw-is-the-policy": ([0.2, 0.3, 0.5], 1, 0.0),
         "two-responses-two-draws": ([0.5, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
-        "never-above-log-2-for-two": ([0.5, 0.5], 1000, LOG_2),
         "a-rare-good-one": ([0.75, 0.25], 2, 0.5625 * math.log(0.75) + 0.4375 * math.log(1.75)),
-        "a-common-good-one": ([0.25, 0.75], 2, 0.0625 * math.log(0.25) + 0.9375 * math.log(1.25)),
         "what-never-comes-adds-nothing": ([0.5, 0.0, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     },
 )
 @pytest.mark.points(4)
 def test_best_of_n_kl_by_hand(probabilities, n, kl):
     assert_equal(best_of_n_kl(torch.tensor(probabilities, dtype=torch.float64), n), kl)
-
-
-@pytest.mark.parametrize("scale, shift", [(7.0, 0.0), (1.0, 8.0), (0.5, -1.0)])
-@pytest.mark.points(3)
-def test_group_advantages_forget_scale_and_shift(scale, shift):
-    scores = normal(3, 5)
-    assert_equal(group_advantages(scale * scores + shift, 0.0), reference(group_advantages, scores, 0.0))
 
 
 @pytest.mark.points(2)

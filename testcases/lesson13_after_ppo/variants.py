@@ -15,15 +15,6 @@ class RightGroupAdvantages(Right, of="group_advantages"):
         return torch.stack(rows)
     """)
     """group by group, the variance written out"""
-    by_var_mean = instead("""
-        import torch
-
-        with torch.no_grad():
-            variance, mean = torch.var_mean(scores, dim=1, keepdim=True)
-            scale = variance.sqrt() + epsilon if divide_by_std else 1.0
-            return (scores - mean) / scale
-    """)
-    """both moments at once, without gradient"""
 
 
 class RightClippedTokenLosses(Right, of="clipped_token_losses"):
@@ -39,16 +30,6 @@ class RightClippedTokenLosses(Right, of="clipped_token_losses"):
         return torch.where(mask, -kept * gain, zero)
     """)
     """the case in which the clip acts, written out"""
-    row_by_row = instead("""
-        losses = torch.zeros_like(log_probs)
-        for row in range(len(log_probs)):
-            real = mask[row]
-            ratio = (log_probs[row][real] - old_log_probs[row][real].detach()).exp()
-            gain = advantages[row].detach()
-            losses[row, real] = torch.maximum(-ratio * gain, -ratio.clip(1 - clip_low, 1 + clip_high) * gain)
-        return losses
-    """)
-    """the real tokens of each row, and the maximum of two losses"""
 
 
 class RightCispoTokenLosses(Right, of="cispo_token_losses"):
@@ -57,16 +38,6 @@ class RightCispoTokenLosses(Right, of="cispo_token_losses"):
         return -weights * advantages.detach()[:, None].where(mask, 0.0) * log_probs.where(mask, 0.0)
     """)
     """a weight from a later exercise of this file"""
-    the_real_tokens = instead("""
-        losses, rows = torch.zeros_like(log_probs), mask.nonzero()[:, 0]
-        now, gain = log_probs[mask], advantages.detach()[rows]
-        with torch.no_grad():
-            ratio = torch.exp(now - old_log_probs[mask])
-            ratio = torch.where(ratio > ratio_cap, torch.full_like(ratio, ratio_cap), ratio)
-        losses[mask] = -(ratio * gain * now)
-        return losses
-    """)
-    """the real tokens as one row, written back"""
 
 
 class RightReduceLosses(Right, of="reduce_losses"):
@@ -80,14 +51,6 @@ class RightReduceLosses(Right, of="reduce_losses"):
         return sum(row.sum() / max(1, int(real.sum())) for row, real in zip(kept, mask)) / rows
     """)
     """each choice by itself"""
-    by_weights = instead("""
-        weights = mask.to(losses.dtype)
-        if denominator == "responses":
-            weights = weights / weights.sum(dim=1, keepdim=True).clamp(min=1.0)
-        divisor = total or (mask.sum().item() if denominator == "tokens" else mask.size(0))
-        return torch.einsum("bt,bt->", losses.masked_fill(mask.logical_not(), 0.0), weights) / divisor / (constant or 1)
-    """)
-    """a weight for each token"""
 
 
 class RightSequenceRatio(Right, of="sequence_ratio"):
@@ -96,14 +59,6 @@ class RightSequenceRatio(Right, of="sequence_ratio"):
         return torch.stack([torch.exp(row.mean() if per_token else row.sum()) for row in rows])
     """)
     """the real tokens of each response"""
-    by_weights = instead("""
-        gap = torch.where(mask, log_probs - old_log_probs.detach(), torch.zeros_like(log_probs))
-        weights = mask.to(gap.dtype)
-        if per_token:
-            weights = weights / weights.sum(1, keepdim=True)
-        return torch.einsum("bt,bt->b", gap, weights).exp()
-    """)
-    """a weighted sum of the log-ratios"""
 
 
 class RightKlTokenLosses(Right, of="kl_token_losses"):
@@ -115,23 +70,9 @@ class RightKlTokenLosses(Right, of="kl_token_losses"):
         return losses
     """)
     """the real tokens as one row, written back"""
-    in_float64 = instead("""
-        now, then, ref = (
-            one.double().masked_fill(~mask, 0.0) for one in (log_probs, old_log_probs.detach(), ref_log_probs.detach())
-        )
-        return ((now - then).exp() * (torch.expm1(ref - now) - (ref - now))).to(log_probs.dtype)
-    """)
-    """with more digits than the answer has"""
 
 
 class RightTruncatedImportanceWeights(Right, of="truncated_importance_weights"):
-    real_tokens_only = instead("""
-        weights = torch.zeros_like(log_probs)
-        ratio = torch.exp(log_probs[mask].detach() - sampler_log_probs[mask].detach())
-        weights[mask] = torch.minimum(ratio, torch.full_like(ratio, cap))
-        return weights.detach()
-    """)
-    """the real tokens, written back"""
     by_where = instead("""
         with torch.no_grad():
             gap = torch.where(mask, log_probs - sampler_log_probs, -torch.inf)
@@ -147,11 +88,6 @@ class RightDpoLoss(Right, of="dpo_loss"):
         return torch.nn.functional.softplus(-beta * ((chosen - rejected) - before)).mean()
     """)
     """log(1 + e^-x), and the two ratios in another order"""
-    by_implicit_rewards = instead("""
-        good, bad = beta * (chosen - ref_chosen.detach()), beta * (rejected - ref_rejected.detach())
-        return torch.logaddexp(torch.zeros_like(good), bad - good).sum() / len(good)
-    """)
-    """the reward of each response, and log(e^0 + e^x)"""
 
 
 class RightExpectedBestOfN(Right, of="expected_best_of_n"):
