@@ -1,26 +1,42 @@
-"""A checkpoint on disk: it is read only if it is whole and belongs to this run, and replaced every few updates."""
+"""A checkpoint on disk: it is read only if it is whole and belongs to this run, and replaced every few updates.
+
+It is one file, as a single process writes it, also of weights and an optimizer that are split among processes."""
 
 from __future__ import annotations
 
+import copy
 import pickle
 import random
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy
 import torch
+from accelerate import Accelerator
+from accelerate.utils import DistributedType
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
-from .checks import DivergedError
 from .files import first_line
 from .shapes import check_number
 
+Model = TypeVar("Model", bound=nn.Module)
 CHECKPOINT_FILE = "trainer.pt"
 MAY_DIFFER = ("log_dir", "num_updates", "micro_rollout_batch_size")
 """Settings that a resumed run may change: the updates before are the same, those after follow the new setting."""
+
+FIXES = {
+    "processes": "only as many processes under DeepSpeed can go on with what DeepSpeed has split",
+    "settings": f"only {', '.join(MAY_DIFFER)} may change: resume with the same settings",
+    "models": "give the models that its run began with",
+    "optimizer": "give the optimizer= that its run began with",
+}
+"""What must be the same in a resumed run."""
+NOT_PLAIN = ("loss_scaler", "param_slice_mappings")
+"""Objects of DeepSpeed in its optimizer's state, which `torch.load(weights_only=True)` refuses."""
 
 
 class CheckpointFolder:
@@ -55,7 +71,6 @@ class CheckpointFolder:
 
         Raises:
             ValueError: the folder came with a checkpoint that was not loaded.
-            DivergedError: a weight is NaN or infinite, so the checkpoint would be of no use.
             OSError: it could not be written, for instance on a full disk; the one before is unchanged.
         """
         if self.is_of_another_run:
@@ -65,10 +80,6 @@ class CheckpointFolder:
             )
         if trainer.updates_done % self.every and trainer.updates_done < trainer.config.num_updates:
             return
-        if not all(bool(weight.isfinite().all()) for weight in trainer.model.parameters()):
-            raise DivergedError(
-                f"stopped at update {trainer.updates_done}: a weight is NaN or infinite; lower learning_rate"
-            )
         try:
             trainer.save_checkpoint(self.directory)
         except (OSError, RuntimeError) as error:  # torch.save speaks of a full disk as a RuntimeError
@@ -116,7 +127,7 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
 
     Raises:
         FileNotFoundError: there is no checkpoint in the directory.
-        ValueError: it was cut off or damaged, a part is missing, or its settings, models or optimizer are others.
+        ValueError: it was cut off or damaged, or its settings, models or optimizer are others.
     """
     file = Path(directory) / CHECKPOINT_FILE
     if not file.is_file():
@@ -127,32 +138,10 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
         raise ValueError(f"expected a whole checkpoint, got {file}, which was cut off or damaged; start a new run")
     try:
         state: dict[str, Any] = dict(torch.load(file, map_location="cpu", weights_only=True))
-    except (pickle.UnpicklingError, RuntimeError, TypeError, ValueError) as error:
+        saved, own = _described(state), _described(expected)
+    except (pickle.UnpicklingError, RuntimeError, TypeError, ValueError, KeyError) as error:
         raise ValueError(f"expected a checkpoint written by save_checkpoint, got {file} of something else") from error
-    parts, own_parts = state.get("parts"), expected.get("parts")
-    if parts != own_parts:
-        raise ValueError(
-            f"expected a checkpoint {_of_parts(own_parts)}, got {file}, one {_of_parts(parts)}; only as many processes "
-            "under DeepSpeed can go on with what DeepSpeed has split: start the run as it was"
-        )
-    missing = sorted(expected.keys() - state.keys())
-    if missing:
-        raise ValueError(
-            f"expected every part of a checkpoint, got none of {', '.join(missing)} in {file}; resume it with the code "
-            "that wrote it"
-        )
-    if state["updates_done"] > expected["config"]["num_updates"]:
-        raise ValueError(
-            f"expected num_updates to be at least the {state['updates_done']} that the run in {file} has done, got "
-            f"{expected['config']['num_updates']}; raise it"
-        )
-    fixes = {
-        "settings": f"only {', '.join(MAY_DIFFER)} may change: resume with the same settings",
-        "models": "give the models that its run began with",
-        "optimizer": "give the optimizer= that its run began with",
-    }
-    saved, own = _described(state), _described(expected)
-    for what, fix in fixes.items():
+    for what, fix in FIXES.items():
         for name in own[what] | saved[what]:
             here, there = own[what].get(name, "missing"), saved[what].get(name, "missing")
             if here != there:
@@ -166,13 +155,13 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
 
 def _described(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What is the same in all checkpoints of a run, by name; not the rates of now, which the schedule decides."""
-    groups = state["optimizer"]["param_groups"] if state.get("parts") is None else []
-    optimizer: dict[str, Any] = {"parameter groups": len(groups)}
-    for number, group in enumerate(groups):
-        behind = f" of group {number}" if number else ""
+    parts = state.get("parts")
+    optimizer: dict[str, Any] = {}
+    for number, group in enumerate(state["optimizer"]["param_groups"] if parts is None else []):
         values = {"weights": len(group["params"]), **group}
-        optimizer |= {name + behind: value for name, value in values.items() if name not in ("lr", "params")}
+        optimizer |= {f"{name} of group {number}": one for name, one in values.items() if name not in ("lr", "params")}
     return {
+        "processes": {"parts that DeepSpeed has split": parts},
         "settings": {name: value for name, value in state["config"].items() if name not in MAY_DIFFER},
         "models": {name: tuple(weight.shape) for name, weight in state["model"].items()},
         "optimizer": optimizer,
@@ -187,10 +176,6 @@ def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[s
         return one is not None and (not isinstance(other, Tensor) or one.shape == other.shape)
 
     return {name: saved[name] if fits(name) else own[name] for name in own}
-
-
-def _of_parts(parts: int | None) -> str:
-    return "of a whole optimizer" if parts is None else f"of DeepSpeed in {parts} process{'es' * (parts > 1)}"
 
 
 def is_whole(file: Path) -> bool:
@@ -223,3 +208,90 @@ def _numpy_state() -> tuple[Any, ...]:
     state: Any = numpy.random.get_state()
     name, words, *rest = state
     return (name, words.tolist(), *rest)
+
+
+def is_split(accelerator: Accelerator) -> bool:
+    """Tell whether no process holds the weights and the optimizer's state whole."""
+    return accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED)
+
+
+def parts(accelerator: Accelerator) -> int | None:
+    """Return how many parts of the optimizer's state a checkpoint holds; None if it is whole, for any number."""
+    return accelerator.num_processes if accelerator.distributed_type == DistributedType.DEEPSPEED else None
+
+
+def whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any) -> dict[str, Any]:
+    """Gather weights and optimizer state of all processes in process 0, on the CPU; every process must call it.
+
+    With FSDP both are those of an unsplit model, so any number of processes can load them. ZeRO's optimizer cuts its
+    state into flat parts, one for each process, and this is the list of them.
+
+    Returns:
+        "model" and "optimizer" of a checkpoint; of no use in the other processes.
+    """
+    if accelerator.distributed_type == DistributedType.DEEPSPEED:
+        part = _part(optimizer.optimizer)
+        found: list[Any] | None = [None] * accelerator.num_processes if accelerator.is_main_process else None
+        if accelerator.num_processes > 1:
+            torch.distributed.gather_object(part, found)
+        return {"model": model.state_dict(), "optimizer": [part] if accelerator.num_processes == 1 else found}
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    weights, state = get_state_dict(model, optimizer, options=_whole())
+    numbers = {name: number for number, name in enumerate(_names(model, optimizer))}
+    return {"model": weights, "optimizer": _renamed(state, numbers)}
+
+
+def whole_weights(model: nn.Module) -> dict[str, Any]:
+    """Gather the weights of a model that FSDP splits in process 0, on the CPU; every process must call it."""
+    from torch.distributed.checkpoint.state_dict import get_model_state_dict
+
+    return get_model_state_dict(model, options=_whole())
+
+
+def load_whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any, state: Mapping[str, Any]) -> None:
+    """Give each process its part of what `whole_state` gave; every process must call it, with the same state."""
+    if accelerator.distributed_type == DistributedType.DEEPSPEED:
+        model.load_state_dict(state["model"], strict=False)
+        zero = optimizer.optimizer
+        vars(zero.loss_scaler).update(state["optimizer"][accelerator.process_index]["scale"])
+        zero.load_state_dict(state["optimizer"], load_from_fp32_weights=True)
+        return
+    from torch.distributed.checkpoint.state_dict import set_state_dict
+
+    named = _renamed(state["optimizer"], dict(enumerate(_names(model, optimizer))))
+    set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=named, options=_whole())
+
+
+def without_weights(model: Model, device: str) -> Model:
+    """Copy a model without its weights' numbers; on the device "meta" they have none, and take no memory."""
+    empty = {
+        id(weight): nn.Parameter(torch.empty_like(weight, device=device), weight.requires_grad)
+        for weight in model.parameters()
+    }
+    return copy.deepcopy(model, empty)
+
+
+def _whole() -> Any:
+    from torch.distributed.checkpoint.state_dict import StateDictOptions  # two seconds, which only split weights need
+
+    return StateDictOptions(full_state_dict=True, cpu_offload=True, strict=False)
+
+
+def _names(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[str]:
+    """Of the optimizer's weights, in the order in which a plain state numbers them."""
+    name = {id(weight): name for name, weight in model.named_parameters()}
+    return [name[id(weight)] for group in optimizer.param_groups for weight in group["params"]]
+
+
+def _renamed(state: Mapping[str, Any], new: Mapping[Any, Any]) -> dict[str, Any]:
+    """An optimizer's state whose weights have other names or numbers; empty as it is in all processes but the first."""
+    groups = [{**group, "params": [new[one] for one in group["params"]]} for group in state.get("param_groups", [])]
+    return {"state": {new[one]: found for one, found in state.get("state", {}).items()}, "param_groups": groups}
+
+
+def _part(zero: Any) -> dict[str, Any]:
+    """The state of DeepSpeed's optimizer in this process, as plain data on the CPU."""
+    state = {name: value for name, value in zero.state_dict().items() if name not in NOT_PLAIN}
+    state |= {"zero_stage": int(state["zero_stage"]), "scale": dict(vars(zero.loss_scaler))}
+    return dict(tree_map(lambda one: one.detach().cpu() if isinstance(one, torch.Tensor) else one, state))

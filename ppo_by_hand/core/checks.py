@@ -123,12 +123,6 @@ def _faults_of_the_steps(metrics: Metrics) -> Iterator[tuple[str, str]]:
             "the ratio stayed 1 in all steps, so they changed nothing: a learning_rate too small for float32, frozen "
             "weights, a detached loss, or old log-probs that are made anew",
         )
-    elif "stood_still" in metrics:
-        yield (
-            "moves",
-            "the steps of the update before changed no weight: learning_rate is too small for float32, or the "
-            "optimizer was made of other weights",
-        )
     if metrics.get("skipped_share", 0.0) >= 1.0:
         yield (
             "step",

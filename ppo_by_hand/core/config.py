@@ -62,10 +62,6 @@ class RolloutConfig:
     def __post_init__(self) -> None:
         if self.clip_score is None:
             object.__setattr__(self, "clip_score", NO_CLIP)
-        if self.pad_token_id is None:
-            raise ValueError(
-                "expected pad_token_id to be a token, got None; a tokenizer without one can take its stop token for it"
-            )
         for field in fields(self):
             _check_field(field.name, str(field.type), getattr(self, field.name))
         if not self.stop_token_ids:
@@ -89,8 +85,8 @@ class PPOConfig(RolloutConfig):
             log-probabilities differ by up to 0.07.
         batch_size: Prompts, and so responses, in one update, >= 1.
         samples_per_prompt: Responses to each prompt of an update, a divisor of batch_size.
-        micro_rollout_batch_size: Responses sampled and evaluated at once, at most batch_size; a smaller number
-            needs less memory. None: all.
+        micro_rollout_batch_size: Responses sampled and evaluated at once; a smaller number needs less memory.
+            None: all.
         num_epochs: Passes over the responses of one update, >= 1.
         num_minibatches: Optimizer steps in one epoch, 1 to batch_size.
         micro_batch_size: Rows in one forward and backward; gradients add up to the minibatch's. None: the whole
@@ -153,11 +149,6 @@ class PPOConfig(RolloutConfig):
             raise ValueError(
                 f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "
                 f"{self.samples_per_prompt}; batch_size counts the responses"
-            )
-        if (size := self.micro_rollout_batch_size) is not None and size > self.batch_size:
-            raise ValueError(
-                f"expected micro_rollout_batch_size to be at most batch_size, got {size} and {self.batch_size}; "
-                "lower it, or leave it out to sample all at once"
             )
         if self.kl_target is not None:
             check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)

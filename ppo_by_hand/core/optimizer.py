@@ -11,8 +11,6 @@ from accelerate.optimizer import AcceleratedOptimizer
 from torch import nn
 
 from .config import PPOConfig
-from .shapes import check_number
-from .validate import check_functions
 
 Groups = list[dict[str, Any]]
 OptimizerMaker = Callable[[Groups], torch.optim.Optimizer]
@@ -28,9 +26,6 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
 
     There is one group, or the policy's and the critic's where the critic has a learning rate of its own. Each keeps the
     rate that it was made with as `initial_lr`.
-
-    Raises:
-        ValueError: `make` is no function of parameter groups, leaves out a weight that trains, or changes a rate.
     """
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups: Groups = [{"params": trained, "lr": config.learning_rate}]
@@ -42,29 +37,12 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
             {"params": [weight for weight in trained if id(weight) not in own], "lr": config.critic_learning_rate},
         ]
     if make is None:
-        made: Any = torch.optim.AdamW(groups, eps=ADAM_EPSILON, weight_decay=0.0, fused=True)
+        made: torch.optim.Optimizer = torch.optim.AdamW(groups, eps=ADAM_EPSILON, weight_decay=0.0, fused=True)
     else:
-        made = make(groups) if callable(make) and not isinstance(make, type) else make
-        _check(made, make, groups)
+        made = make(groups)
     for group in made.param_groups:
         group.setdefault("initial_lr", group["lr"])
-    optimizer: torch.optim.Optimizer = made
-    return optimizer
-
-
-def _check(made: Any, make: Any, groups: Groups) -> None:
-    if not isinstance(made, torch.optim.Optimizer) or made is make:
-        raise ValueError(
-            "expected optimizer to be a function that makes one of parameter groups, such as lambda groups: "
-            f"torch.optim.AdamW(groups, weight_decay=0.01), got {type(made).__name__}"
-        )
-    wanted = {(id(weight), group["lr"]) for group in groups for weight in group["params"]}
-    found = {(id(weight), group["lr"]) for group in made.param_groups for weight in group["params"]}
-    if found != wanted:
-        raise ValueError(
-            f"expected an optimizer of all {len(wanted)} weights that train, each with the lr of its group, got one of "
-            f"{len(found & wanted)}; split a group with {{**group, 'params': some}}"
-        )
+    return made
 
 
 def prepared(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator) -> tuple[Any, Any]:
@@ -75,19 +53,3 @@ def prepared(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Ac
     model, wrapped = accelerator.prepare(model, optimizer)
     is_plain = type(wrapped) is AcceleratedOptimizer and accelerator.scaler is None
     return model, wrapped.optimizer if is_plain else wrapped
-
-
-def checked_schedule(schedule: Schedule) -> Schedule:
-    """Wrap a user's schedule so that its answers are checked.
-
-    Raises:
-        ValueError: it is no function of a number; later, when it is called: it gives anything but a number >= 0.
-    """
-    check_functions(schedule=schedule)
-
-    def factor(updates_done: int) -> float:
-        found = schedule(updates_done)
-        check_number(f"schedule({updates_done})", found, 0.0)
-        return found
-
-    return factor

@@ -22,9 +22,6 @@ class Processes:
 
     Each method that talks to the others must be called by all of them, in the same order.
 
-    Args:
-        accelerator: knows how many there are.
-
     Attributes:
         count: how many.
         index: which one this is, from 0.
@@ -62,14 +59,13 @@ class Processes:
         Raises:
             ValueError: another process has other settings; all would go on with updates that belong to none of them.
         """
-        everywhere = self.collect([settings])
-        for process, other in enumerate(everywhere):
-            for name, value in everywhere[0].items():
-                if other[name] != value:
-                    raise ValueError(
-                        f"expected the same settings in each process, got {name} {value!r} in process 0 and "
-                        f"{other[name]!r} in process {process}; each samples responses of its own all the same"
-                    )
+        first, *others = self.collect([settings])
+        for process, other in enumerate(others, start=1):
+            for name in (name for name in first if other[name] != first[name]):
+                raise ValueError(
+                    f"expected the same settings in each process, got {name} {first[name]!r} in process 0 and "
+                    f"{other[name]!r} in process {process}"
+                )
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Gather the tensors of all processes, (...) -> (N, ...); the shape must be the same in each."""
@@ -159,13 +155,11 @@ def check_configuration(accelerator: Accelerator, is_alone: bool = False) -> Non
             f"expected gradient_accumulation_steps 1 in the configuration, got {steps}, by which Accelerate would "
             "divide each gradient; leave it out and set micro_batch_size, which adds them up to the minibatch's"
         )
-    if is_alone and accelerator.num_processes > 1:
+    if is_alone and (accelerator.num_processes > 1 or found == DistributedType.DEEPSPEED):
         raise ValueError(
-            f"expected one process, got {accelerator.num_processes}, which would all do the same work; use "
+            f"expected one process and no DeepSpeed, got {accelerator.num_processes} under {found.value}; use "
             "DistributedPPOTrainer of lesson 11"
         )
-    if is_alone and found == DistributedType.DEEPSPEED:
-        raise ValueError("expected no DeepSpeed, which makes steps of its own; use DistributedPPOTrainer of lesson 11")
 
 
 def _is_broken_connection(error: RuntimeError) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,9 +24,9 @@ class RunLog:
     """Writes the metrics of each update; a context that closes its files, also after Ctrl-C.
 
     In `log_dir` it writes TensorBoard's files and `metrics.jsonl`, a line for each update with its number from 1 and
-    every metric; NaN and infinity become null, since JSON has neither. A file of this name that is there and does not
-    begin with this run's lines is renamed first. Tokens per second are in TensorBoard alone, so that the same run
-    writes the same lines. Each check speaks once in a run, on stderr. Of several processes only the main one writes.
+    every metric; NaN and infinity become null, since JSON has neither. A file of this name that does not begin with
+    this run's lines is renamed first. Each check speaks once in a run, on stderr. Of several processes only the main
+    one writes.
 
     Args:
         log_dir: created where missing; None writes no files, and checks all the same.
@@ -43,18 +42,12 @@ class RunLog:
         self.open_files = ExitStack()
         self.lines: IO[str] | None = None
         self.tensorboard: Any = None
-        self.last = time.perf_counter()
 
     def __enter__(self) -> RunLog:
         if self.log_dir is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            try:
-                self.lines = self.open_files.enter_context(_open(Path(self.log_dir, METRICS_FILE), self.history))
-            except OSError as error:
-                raise OSError(
-                    f"expected log_dir to be a folder that can be written, got {self.log_dir} ({error.strerror})"
-                ) from error
+            self.lines = self.open_files.enter_context(_open(Path(self.log_dir, METRICS_FILE), self.history))
             # purge_step hides the points that a killed run wrote after its last checkpoint.
             writer = SummaryWriter(self.log_dir, purge_step=len(self.history) + 1)
             self.tensorboard = self.open_files.enter_context(writer)
@@ -64,11 +57,7 @@ class RunLog:
         self.open_files.close()
 
     def write(self, update: int, metrics: Metrics) -> None:
-        """Record an update, and check it.
-
-        Args:
-            update: its number, 1 for the first of the run.
-            metrics: as `training_step` returns them.
+        """Record an update, whose number is 1 for the first of the run, and check it.
 
         Raises:
             DivergedError: nothing more can be learned; these metrics are recorded.
@@ -77,9 +66,6 @@ class RunLog:
             print(_line(update, metrics), end="", file=self.lines, flush=True)
             for name, value in metrics.items():
                 self.tensorboard.add_scalar(name, value, update)
-            before, self.last = self.last, time.perf_counter()
-            speed = metrics.get("response_tokens", math.nan) / (self.last - before)
-            self.tensorboard.add_scalar("tokens_per_second", speed, update)
         self.history.append(metrics)
         new = self._new_faults(len(self.history))
         for sentence in new.values():

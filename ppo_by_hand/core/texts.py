@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import operator
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from .config import PPOConfig
 from .files import first_line
 from .progress import say_check
-from .shapes import context_length, tokens_of
+from .shapes import context_length
 
 Prompt = str | list[int] | Mapping[str, Any]
 """A text, its token ids, or a row with a text as `prompt` or token ids as `input_ids`, and more columns."""
@@ -24,7 +25,7 @@ Scorer = Callable[..., Tensor]
 """(input_ids (B, L), attention_mask (B, L), prompt_length) -> scores (B,); that of a function also takes `prompts`."""
 RewardFunction = Callable[..., Sequence[float]]
 """(prompts, responses) -> one number for each response; more arguments are columns of the prompts' rows, by name."""
-RULE = "expected a list of prompts, each a text, a list of token ids, or a row with a prompt"
+RULE = "expected a list of prompts, each a text, a list of token ids, or a row with prompt or input_ids"
 MESSAGES = "tokenizer.apply_chat_template(messages, add_generation_prompt=True) makes token ids of messages"
 
 
@@ -43,79 +44,58 @@ class Encoded(list[int]):
 
 def tokenize(prompts: Sequence[Prompt], tokenizer: Any) -> list[Encoded]:
     """Return each prompt's token ids, not padded; those of a row have its columns. All else as `encode_prompts`."""
-    try:
-        if isinstance(prompts, str | bytes | Mapping):
-            raise TypeError
-        listed = [prompts[number] for number in range(len(prompts))]
-    except (TypeError, LookupError) as error:
+    if isinstance(prompts, str | Mapping) or not hasattr(prompts, "__len__"):
         raise ValueError(
             f"{RULE}, got a {type(prompts).__name__} in the place of the list; put one prompt into a list, take a part "
             "of a data set (such as its 'train'), or make a list of its rows"
-        ) from error
-    if not listed:
+        )
+    if not len(prompts):
         raise ValueError("expected at least one prompt, got an empty list")
-    return [_encoded(prompt, number, tokenizer) for number, prompt in enumerate(listed)]
+    return [_encoded(prompts[number], number, tokenizer) for number in range(len(prompts))]
 
 
 def _encoded(prompt: Any, number: int, tokenizer: Any) -> Encoded:
     """The token ids of one prompt; the text of a row becomes a user's message where there is a chat template."""
     if isinstance(prompt, Encoded):
         return prompt
-    row = prompt if isinstance(prompt, Mapping) else {}
-    if isinstance(prompt, Mapping) and not {"prompt", "input_ids"} & prompt.keys():
-        fix = "rename the column of prompts to prompt, or of token ids to input_ids"
-        raise ValueError(f"{RULE}, {_got(prompt, number)}; {fix}")
-    text = row["prompt"] if "prompt" in row else prompt if isinstance(prompt, str) else None
+    is_row = isinstance(prompt, Mapping)
+    row = prompt if is_row else {"prompt": prompt} if isinstance(prompt, str) else {"input_ids": prompt}
+    text, got = row.get("prompt"), f"got {repr(prompt)[:80]} as prompt {number}"
     if isinstance(text, str):
         if not callable(tokenizer):
             raise ValueError("expected token ids, got a text and no tokenizer; pass tokenizer= to PPOTrainer")
-        ids: list[int] = list(_encoded_text(text, tokenizer, is_message=bool(row)))
-    elif "prompt" in row:
-        raise ValueError(f"{RULE}, {_got(prompt, number)}; {MESSAGES}")
+        ids = _encoded_text(text, tokenizer, is_message=is_row)
     else:
-        ids = _token_ids(prompt, number)
-    if not ids or (text is not None and not text.strip()):
-        raise ValueError(f"expected words or tokens in each prompt, {_got(prompt, number)}")
+        ids = _token_ids(row, got)
+    if not ids or (isinstance(text, str) and not text.strip()):
+        raise ValueError(f"expected words or tokens in each prompt, {got}")
     columns = {name: value for name, value in row.items() if name not in ("prompt", "input_ids", "attention_mask")}
-    return Encoded(ids, text if row else None, columns)
+    return Encoded(ids, text if is_row else None, columns)
 
 
-def _encoded_text(text: str, tokenizer: Any, is_message: bool) -> Iterable[int]:
+def _encoded_text(text: str, tokenizer: Any, is_message: bool) -> list[int]:
     if not is_message or tokenizer.chat_template is None:
-        encoded = tokenizer(text)
-    else:
-        message = {"role": "user", "content": text}
-        encoded = tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)
-    ids: Iterable[int] = encoded["input_ids"]
-    return ids
+        return list(tokenizer(text)["input_ids"])
+    message = {"role": "user", "content": text}
+    return list(tokenizer.apply_chat_template([message], add_generation_prompt=True, return_dict=True)["input_ids"])
 
 
-def _got(prompt: Any, number: int) -> str:
-    return f"got {repr(prompt)[:80]} as prompt {number}"
-
-
-def _token_ids(prompt: Any, number: int) -> list[int]:
+def _token_ids(row: Mapping[str, Any], got: str) -> list[int]:
     """Whole numbers in a list, an array or a tensor, without the padding, which has 0 in a row's attention mask."""
-    row = prompt if isinstance(prompt, Mapping) else {"input_ids": prompt}
-    values, mask = row["input_ids"], row.get("attention_mask")
+    given, mask = (_listed(row.get(name)) for name in ("input_ids", "attention_mask"))
     try:
-        found = list(_listed(values))
-        if isinstance(values, bytes) or any(isinstance(one, bool) for one in found):
-            raise TypeError
-        ids = [operator.index(one) for one in found]
-        seen = [] if mask is None else list(_listed(mask))
+        ids = [operator.index(one) for one in given]
     except TypeError as error:
-        raise ValueError(f"{RULE}, {_got(prompt, number)}; {MESSAGES}") from error
+        raise ValueError(f"{RULE}, {got}; {MESSAGES}") from error
     if mask is None:
         return ids
-    places = [place for place, is_seen in enumerate(seen) if is_seen]
-    has_gap = bool(places) and places[-1] - places[0] >= len(places)
-    if len(seen) != len(ids) or any(one not in (0, 1) for one in seen) or has_gap:
+    real = [place for place, is_real in enumerate(mask) if is_real]
+    if len(mask) != len(ids) or (real and real[-1] - real[0] >= len(real)):
         raise ValueError(
             f"expected attention_mask to have a 0 or 1 for each of the {len(ids)} input_ids, and no 0 between ones, "
-            f"{_got(prompt, number)} with {str(mask)[:40]}"
+            f"{got} with {str(mask)[:40]}"
         )
-    return [ids[place] for place in places]
+    return [ids[place] for place in real]
 
 
 def _listed(values: Any) -> Any:
@@ -149,21 +129,15 @@ def check_prompts(
     """Check before a run what it would meet only in the update in which it draws a prompt.
 
     Raises:
-        ValueError: a prompt has a token that the policy doesn't know, doesn't fit with its response into a model's
-            context, or doesn't have a column that the reward function needs.
+        ValueError: a prompt doesn't fit with its response into a model's context, or doesn't have a column that the
+            reward function needs.
     """
     readers = {"policy": policy}
     if isinstance(reward_model, nn.Module):
         readers["reward model"] = reward_model
     else:
         columns_for(reward_model, prompts)
-    known, longest = tokens_of(policy), max(prompts, key=len)
-    for prompt in prompts:
-        if known is not None and not 0 <= min(prompt) <= max(prompt) < known:
-            raise ValueError(
-                f"expected token ids in [0, {known}), those of the policy, got {min(prompt)} to {max(prompt)} in the "
-                f"prompt {_said(prompt)!r}; encode it with the policy's tokenizer"
-            )
+    longest = max(prompts, key=len)
     for name, reader in readers.items():
         context = context_length(reader)
         if context is not None and len(longest) + config.max_new_tokens > context:
@@ -176,11 +150,7 @@ def check_prompts(
 def prepare(
     prompts: Sequence[Prompt], tokenizer: Any, policy: Any, reward_model: nn.Module | RewardFunction, config: PPOConfig
 ) -> list[Encoded]:
-    """Tokenize and check the prompts of a run, and say what the tokenizer adds to them without being asked.
-
-    Raises:
-        ValueError: as `tokenize` and `check_prompts`.
-    """
+    """Tokenize and check the prompts of a run, and say what the tokenizer adds to them without being asked."""
     found = tokenize(prompts, tokenizer)
     check_prompts(found, policy, reward_model, config)
     count, first = len(found), getattr(tokenizer, "bos_token_id", None)
@@ -211,32 +181,12 @@ class PromptQueue:
         self.waiting: list[int] = []
 
     def take(self, size: int, available: int) -> list[int]:
-        """Return the next `size` numbers in [0, available), and refill the queue as often as it takes.
-
-        Raises:
-            ValueError: there are fewer prompts than before.
-        """
+        """Return the next `size` numbers in [0, available), and refill the queue as often as it takes."""
         size //= self.samples
-        if max(self.waiting, default=0) >= available:
-            raise ValueError(
-                f"expected the prompts of the run that goes on, of which number {max(self.waiting)} waits, got only "
-                f"{available}; give all of them again"
-            )
         while len(self.waiting) < size:
             self.waiting += torch.randperm(available, generator=self.generator).tolist()
         taken, self.waiting = self.waiting[:size], self.waiting[size:]
         return [number for number in taken for _ in range(self.samples)]
-
-
-def takes(function: Callable[..., Any], count: int) -> bool:
-    """Tell whether a function takes so many arguments; True if nobody can tell, as of one that is written in C."""
-    try:
-        inspect.signature(function).bind_partial(*range(count))
-    except ValueError:
-        return True
-    except TypeError:
-        return False
-    return True
 
 
 def columns_for(function: Callable[..., Any], prompts: Sequence[Encoded]) -> dict[str, list[Any]]:
@@ -245,19 +195,15 @@ def columns_for(function: Callable[..., Any], prompts: Sequence[Encoded]) -> dic
     Raises:
         ValueError: it needs one that a prompt doesn't have.
     """
-    try:
-        parameters = list(inspect.signature(function).parameters.values())[2:]
-    except ValueError:  # written in C
-        return {}
+    parameters = list(inspect.signature(function).parameters.values())[2:]
     named = [one for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
-    needed = [one.name for one in named if one.default is one.empty]
     for prompt in prompts:
-        missing = [name for name in needed if name not in prompt.columns]
-        if missing:
-            raise ValueError(
-                f"expected each prompt to have the column {missing[0]!r}, which the reward function "
-                f"{_name(function)} takes, got none in {_said(prompt)!r}"
-            )
+        for one in named:
+            if one.default is one.empty and one.name not in prompt.columns:
+                raise ValueError(
+                    f"expected each prompt to have the column {one.name!r}, which the reward function "
+                    f"{_name(function)} takes, got none in {_said(prompt)!r}"
+                )
     there = {name for prompt in prompts for name in prompt.columns}
     takes_all = any(one.kind is one.VAR_KEYWORD for one in parameters)
     wanted = sorted(there) if takes_all else [one.name for one in named if one.name in there]
@@ -285,21 +231,15 @@ def make_scorer(reward_model: nn.Module | RewardFunction, tokenizer: Any = None)
 
     Raises:
         ValueError: it is neither, or a reward function came without a tokenizer; later, from the scorer: it returned
-            the wrong count or shape, something that is no number, or NaN, or a module knows fewer tokens.
+            the wrong count or shape, something that is no number, or NaN.
         RuntimeError: from the scorer: the reward function raised.
     """
     if isinstance(reward_model, nn.Module):
         return _module_scorer(reward_model)
     if not callable(reward_model):
         raise ValueError(f"expected a reward model or a function of (prompts, responses), got {reward_model!r}")
-    if not takes(reward_model, 2):
-        raise ValueError(
-            "expected a reward function of (prompts, responses), two lists of texts, got "
-            f"{_name(reward_model)}{inspect.signature(reward_model)}"
-        )
-    if tokenizer is None or isinstance(tokenizer, str):
-        fix = "pass tokenizer= to PPOTrainer" if tokenizer is None else "load it: AutoTokenizer.from_pretrained(name)"
-        raise ValueError(f"expected a tokenizer with a reward function, got {tokenizer!r}; {fix}")
+    if tokenizer is None:
+        raise ValueError("expected a tokenizer with a reward function, got none; pass tokenizer= to PPOTrainer")
     return _function_scorer(reward_model, tokenizer)
 
 
@@ -309,14 +249,7 @@ def _module_scorer(reward_model: nn.Module) -> Scorer:
     def score(input_ids: Tensor, attention_mask: Tensor, prompt_length: int, prompts: Sequence[Prompt] = ()) -> Tensor:
         if config is not None:
             input_ids, attention_mask = _right_padded(input_ids, attention_mask, config.pad_token_id)
-        try:
-            output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
-        except IndexError as error:
-            raise ValueError(
-                "expected the reward model to know every token id and position that the policy may write, got "
-                f"{first_line(error)!r} from {type(reward_model).__name__}; text_reward(model, tokenizer) gives it the "
-                "texts instead"
-            ) from error
+        output = reward_model(input_ids=input_ids, attention_mask=attention_mask)
         scores = output.logits.squeeze(-1) if hasattr(output, "logits") else output
         if not isinstance(scores, Tensor) or scores.dim() != 1:
             got = tuple(scores.shape) if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
@@ -356,22 +289,17 @@ def _function_scorer(function: RewardFunction, tokenizer: Any) -> Scorer:
         count = len(responses)  # the function may change the list
         try:
             answer = function(said, responses, **columns)
-            has_order = isinstance(answer, Iterable) and not isinstance(answer, Set | Mapping | bytes)
-            numbers = list(answer) if has_order and getattr(answer, "shape", (1,)) != () else None
+            numbers = list(answer) if isinstance(answer, Iterable) else None
         except (Exception, SystemExit) as error:
             raise RuntimeError(f"the reward function {name} raised {with_place(error)}") from error
         if numbers is None or len(numbers) != count:
             raise ValueError(
                 f"expected reward function {name} to return one number for each of {count} responses, got "
-                f"{_kind(answer) if numbers is None else len(numbers)}"
+                f"{answer if numbers is None else len(numbers)}"
             )
         return torch.tensor([_number(value, name, row) for row, value in enumerate(numbers)], device=input_ids.device)
 
     return score
-
-
-def _kind(answer: object) -> str:
-    return "None; does it end with a return?" if answer is None else f"a {type(answer).__name__}"
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -385,13 +313,44 @@ def with_place(error: BaseException) -> str:
 
 
 def _number(value: Any, name: str, row: int) -> float:
-    """The score of one response as a float; a 0-dim tensor or a numpy number is one too, a text is not."""
+    """The score of one response as a float; a 0-dim tensor or a numpy number is one too."""
     try:
-        number = math.nan if isinstance(value, str) else float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # no number, an array of several, 10 ** 400
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):  # a text, or an array of several
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(
             f"expected reward function {name} to return finite numbers, got {repr(value)[:80]} for response {row}"
         )
     return number
+
+
+def read_prompts(file: Path) -> list[dict[str, Any]]:
+    """Read prompts as rows for `PPOTrainer.train`: one a line, or in a .jsonl file rows as it takes them.
+
+    What else a JSON line has are columns: a reward function gets those that it names.
+
+    Raises:
+        ValueError: the file cannot be read, a line is no JSON, or there is none.
+    """
+    is_json = file.suffix.lower() == ".jsonl"
+    if file.suffix.lower() in (".json", ".csv", ".tsv"):
+        fix = "rename JSON lines to .jsonl, one prompt a line to .txt"
+        raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}; {fix}")
+    try:
+        # "utf-8-sig" drops a byte-order mark; splitlines would also break at characters that JSON allows in a text.
+        lines = [line.strip() for line in file.read_text(encoding="utf-8-sig").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"expected PROMPTS to be a text or JSONL file, got {file}: {error}") from error
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if line:
+            try:
+                rows.append(json.loads(line) if is_json else {"prompt": line})
+            except json.JSONDecodeError as error:
+                raise ValueError(
+                    f'expected line {number} of {file} to be JSON like {{"prompt": "a text"}}, got {line[:60]}'
+                ) from error
+    if not rows:
+        raise ValueError(f"expected a prompt in {file}, got none; write one a line")
+    return rows

@@ -1,18 +1,24 @@
-"""What a trainer is made of, held against each other before anything is trained."""
+"""What a trainer is made of, held against each other before anything is trained; and whether dropout is off."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+import warnings
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .config import PPOConfig
-from .shapes import text_config, tokens_of
-from .texts import takes
+from .shapes import tokens_of
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 SIXTEEN_BITS = (torch.bfloat16, torch.float16)
+ROUNDING = 1e-3
+"""Of the largest number: some kernels of a GPU add in no fixed order, and dropout changes more."""
 
 
 def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> None:
@@ -21,7 +27,7 @@ def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> N
     Args: as `PPOTrainer`.
 
     Raises:
-        ValueError: one is of another kind, knows fewer tokens than the policy writes, or leaves nothing to train.
+        ValueError: one is of another kind, or has other tokens than the policy.
     """
     has_critic = hasattr(model, "value_model") or hasattr(model, "value_head")
     actor_and_critic = isinstance(model, nn.Module) and hasattr(model, "policy") and has_critic
@@ -32,24 +38,26 @@ def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> N
     ):
         if not fits:
             raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")
-    for name, reader in (("policy", model.policy), ("reference", ref_model)):
-        is_none = not isinstance(reader, nn.Module) and (reader is not None or name == "policy")
-        if is_none or (hasattr(reader, "get_output_embeddings") and reader.get_output_embeddings() is None):
-            fix = "load one with AutoModelForCausalLM"
-            raise ValueError(f"expected the {name} to be a causal language model, got {_brief(reader)}; {fix}")
-    _check_kind(model.policy)
-    _check_critic(getattr(model, "value_model", None))
-    _check_sharing(model.policy, getattr(model, "value_model", None))
-    _check_weights(model, ref_model)
-    _check_tokens(model, ref_model, config)
-    _check_reward_model(reward_model, model.policy)
+    _check_policy(model.policy)
+    critic = getattr(model, "value_model", None)
+    for name, backbone in (
+        ("ValueModel", getattr(critic, "backbone", critic)),
+        ("RewardModel", getattr(reward_model, "backbone", None)),
+    ):
+        if _has_head(backbone):
+            raise ValueError(
+                f"expected {name} to be made of a backbone, which has no head, got one of {_brief(backbone)}; load the "
+                "backbone with AutoModel, or make a critic with ValueModel.from_classifier(model)"
+            )
+    _check_weights(model, critic, ref_model)
+    _check_tokens(model.policy, critic, ref_model, reward_model, config)
 
 
 def _brief(value: object) -> str:
     return f"a {type(value).__name__}" if isinstance(value, nn.Module) else repr(value)[:80]
 
 
-def _check_kind(policy: Any) -> None:
+def _check_policy(policy: Any) -> None:
     """Refuse a model that isn't a decoder with a key-value cache, and adapters that write into the prompt."""
     adapters = (getattr(policy, "peft_config", None) or {}).values()
     if any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters):
@@ -60,57 +68,14 @@ def _check_kind(policy: Any) -> None:
     inner = getattr(policy, "get_base_model", lambda: policy)()
     if not hasattr(inner, "get_output_embeddings"):
         return
-    if getattr(inner.config, "is_encoder_decoder", False):
-        raise ValueError(
-            f"expected the policy to be a decoder, which goes on with its prompt, got {_brief(inner)} with an encoder "
-            "for the prompt; load one with AutoModelForCausalLM"
-        )
     known = inspect.signature(getattr(inner, "_orig_mod", inner).forward).parameters
-    if not {"past_key_values", "cache"} & known.keys():
+    has_cache = bool({"past_key_values", "cache"} & known.keys())
+    has_encoder = getattr(inner.config, "is_encoder_decoder", False)
+    if inner.get_output_embeddings() is None or has_encoder or not has_cache:
         raise ValueError(
-            f"expected the policy to have a key-value cache (past_key_values), got {_brief(inner)}, which has "
-            "none; take a transformer such as Llama or Qwen"
+            "expected the policy to be a causal language model without an encoder and with a key-value cache "
+            f"(past_key_values), got {_brief(inner)}; load one such as Llama or Qwen with AutoModelForCausalLM"
         )
-
-
-def _check_reward_model(reward_model: Any, policy: Any) -> None:
-    """Refuse one that reads other tokens than the policy's; a function reads none."""
-    if not isinstance(reward_model, nn.Module):
-        return
-    backbone = getattr(reward_model, "backbone", None)
-    if _has_head(backbone):
-        raise ValueError(
-            "expected RewardModel to be made of a backbone, which has no head, got one of a "
-            f"{type(backbone).__name__}; load the backbone with AutoModel, or give the trainer a classifier itself"
-        )
-    found, known = tokens_of(reward_model if backbone is None else backbone), tokens_of(policy)
-    if None not in (found, known) and found != known:
-        raise ValueError(
-            f"expected a reward model of the policy's {known} tokens, got one of {found}, which would read other "
-            "words; text_reward(model, tokenizer) gives it the texts, or call resize_token_embeddings on it if the "
-            "tokenizer is the same"
-        )
-    if _is_classifier(reward_model) and getattr(text_config(reward_model), "pad_token_id", 0) is None:
-        raise ValueError(
-            "expected the reward model to have a pad token, without which it reads only one row at once, got a "
-            f"{type(reward_model).__name__} with none; set reward_model.config.pad_token_id to the pad token of its "
-            "tokenizer"
-        )
-
-
-def _check_critic(critic: Any) -> None:
-    backbone = getattr(critic, "backbone", critic)
-    if hasattr(critic, "get_input_embeddings") or _has_head(backbone):
-        fix = "call ValueModel.from_classifier(model)" if _is_classifier(backbone) else "load one with AutoModel"
-        raise ValueError(
-            "expected the critic to be ValueModel(backbone), the backbone without a head, got a "
-            f"{type(backbone).__name__}; {fix}"
-        )
-
-
-def _is_classifier(model: Any) -> bool:
-    """Tell whether it's a decoder that classifies sequences: it reads the last token that isn't padding."""
-    return hasattr(model, "config") and isinstance(getattr(model, "score", None), nn.Linear)
 
 
 def _has_head(model: Any) -> bool:
@@ -119,70 +84,95 @@ def _has_head(model: Any) -> bool:
     return getattr(inner, "base_model", inner) is not inner
 
 
-def _check_sharing(policy: nn.Module, critic: nn.Module | None) -> None:
-    own = {id(weight) for weight in policy.parameters()}
-    shared = 0 if critic is None else sum(id(weight) in own for weight in critic.parameters())
-    if shared:
-        raise ValueError(
-            f"expected the critic to share no weight with the policy, got {shared} that both have; load its backbone "
-            "again, or take SharedPolicyAndValue(policy)"
-        )
-
-
-def check_functions(**functions: object) -> None:
-    """Check that each of these, if it's given, is a function of an argument.
-
-    Raises:
-        ValueError: one of them isn't.
-    """
-    for name, function in functions.items():
-        if function is not None and (not callable(function) or not takes(function, 1)):
-            what = "function with an argument" if callable(function) else "function"
-            raise ValueError(f"expected {name} to be a {what}, got {function!r}")
-
-
-def _check_weights(model: Any, ref_model: nn.Module | None) -> None:
+def _check_weights(model: Any, critic: nn.Module | None, ref_model: nn.Module | None) -> None:
     if not all(weight.device.type != "meta" and bool(weight.isfinite().all()) for weight in model.parameters()):
         raise ValueError("expected weights that are finite numbers, got NaN, infinity or none; load the model again")
-    trained = {id(weight) for weight in model.parameters() if weight.requires_grad}
+    own = {id(weight) for weight in model.policy.parameters()}
+    if critic is not None and any(id(weight) in own for weight in critic.parameters()):
+        raise ValueError(
+            "expected the critic to share no weight with the policy, got some that both have; load its backbone again, "
+            "or take SharedPolicyAndValue(policy)"
+        )
     if not any(weight.requires_grad for weight in model.policy.parameters()):
         raise ValueError(
             "expected weights of the policy to train, got a policy that is frozen whole; call requires_grad_(True), or "
             "load its adapter with is_trainable=True"
         )
-    narrow = [weight.dtype for weight in model.parameters() if weight.requires_grad and weight.dtype in SIXTEEN_BITS]
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    narrow = [weight.dtype for weight in trained if weight.dtype in SIXTEEN_BITS]
     if narrow:
         raise ValueError(
             f"expected the weights that are trained in float32, got {narrow[0]}, in which most steps are too small to "
             "change a weight; load the models in float32 (dtype) and start with accelerate launch --mixed_precision "
             "bf16, which computes in 16 bits, or train LoRA adapters, which are float32"
         )
-    if ref_model is not None and any(id(weight) in trained for weight in ref_model.parameters()):
+    changing = {id(weight) for weight in trained}
+    if ref_model is not None and any(id(weight) in changing for weight in ref_model.parameters()):
         raise ValueError(
             "expected ref_model to have weights of its own, got some that are trained, and would be frozen with it; "
             "use make_reference(policy), or None with LoRA"
         )
 
 
-def _check_tokens(model: Any, ref_model: nn.Module | None, config: PPOConfig) -> None:
-    known = tokens_of(model.policy)
+def _check_tokens(policy: Any, critic: Any, ref_model: Any, reward_model: Any, config: PPOConfig) -> None:
+    known = tokens_of(policy)
     if known is None:
         return
-    backbone = getattr(getattr(model, "value_model", None), "backbone", None)
-    for name, reader in (("ref_model", ref_model), ("the critic", backbone)):
-        found = tokens_of(reader)
-        if found is not None and found < known:
+    for name, reader in (("ref_model", ref_model), ("the critic", critic), ("the reward model", reward_model)):
+        found = tokens_of(getattr(reader, "backbone", reader))
+        if found is not None and (found < known or (found > known and reader is reward_model)):
             raise ValueError(
-                f"expected {name} to know the {known} tokens that the policy may write, got {found}; "
-                "load it from a model with the same tokenizer"
+                f"expected {name} to have the policy's {known} tokens, got {found}, so it would read other words; load "
+                "it from a model with the same tokenizer, give a reward model the texts by text_reward(model, "
+                "tokenizer), or call resize_token_embeddings on it if the tokenizer is the same"
             )
     if config.pad_token_id >= known:
         raise ValueError(
             f"expected pad_token_id to be one of the policy's {known} tokens, got {config.pad_token_id}; call "
             "resize_token_embeddings on the models, or pad with the stop token"
         )
-    if min(config.stop_token_ids) >= known:
-        raise ValueError(
-            f"expected one of stop_token_ids among the policy's {known} tokens, got {config.stop_token_ids}: no "
-            "response could end; take those of the policy's tokenizer"
-        )
+
+
+def check_no_dropout(wrapped: nn.Module, config: PPOConfig, accelerator: Accelerator) -> None:
+    """Refuse a model of which two passes in train mode differ, whatever the dropout in it is called.
+
+    Dropout that a Hugging Face model reads from its config in each pass is set to 0 there, but only if they differ.
+    Torch's random states are left as they are.
+
+    Args:
+        wrapped: actor and critic, in train mode, placed by the accelerator; their modules hold no dropout any more.
+
+    Raises:
+        ValueError: two passes differ.
+    """
+    model, device = accelerator.unwrap_model(wrapped), accelerator.device
+    length = 1 + min(config.max_new_tokens, 7)  # of a prompt token and a response, as the run needs anyway
+    ids = torch.arange(2 * length, device=device).reshape(2, length) % (tokens_of(model.policy) or 1)
+    batch = ids, torch.ones_like(ids, dtype=torch.bool), 1
+    gpus = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(gpus), warnings.catch_warnings(), torch.no_grad(), accelerator.autocast():
+        warnings.simplefilter("ignore")  # checkpointing warns where there is no gradient
+        if _agree(model(*batch), model(*batch)):
+            return
+        for module in model.modules():
+            if hasattr(module, "config"):
+                set_to_zero(module.config)
+        if _agree(model(*batch), model(*batch)):
+            return
+    raise ValueError(
+        "expected the same numbers from two passes of the models in train mode, got others: the policy that is trained "
+        "would not be the one that sampled; set their dropout, or other noise, to 0"
+    )
+
+
+def set_to_zero(owner: Any) -> None:
+    """Set to 0 each number of a module, or of a model's config, that is dropout by its name."""
+    for name, value in list(getattr(owner, "__dict__", {}).items()):
+        if "drop" in name.lower() and isinstance(value, float) and value > 0.0:
+            setattr(owner, name, 0.0)
+
+
+def _agree(some: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
+    return all(
+        bool((one - other).abs().max() <= ROUNDING * one.abs().max()) for one, other in zip(some, others, strict=True)
+    )

@@ -45,9 +45,8 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
 
     Args:
         auto_class: one of transformers' AutoModel classes.
-        variable: what the user calls it, for the message.
+        variable, what: its name and kind, for the message.
         name: a folder, or a name on the Hub.
-        what: the kind of model, for the message.
         dtype: of its weights; "auto" is that in which they were saved.
 
     Raises:
@@ -62,11 +61,11 @@ def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str)
         model, report = auto_class.from_pretrained(name, dtype=dtype, output_loading_info=True)
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # each layer below has its own exceptions for a folder that is not what it should be
-        rule = "a folder saved by save_pretrained, or the name of a model that can be downloaded"
-        if variable == "REWARD":
-            rule += ", or a module:function"
         got = name if Path(name).is_dir() else f"{name}, which is no folder here"
-        raise ValueError(f"expected {variable} to be {rule}, got {got} ({first_line(error)})") from error
+        raise ValueError(
+            f"expected {variable} to be {what} in a folder saved by save_pretrained, or the name of one that can be "
+            f"downloaded, got {got} ({first_line(error)})"
+        ) from error
     missing = sorted(report["missing_keys"])
     if missing:
         raise ValueError(f"expected {variable} to be {what}, got {name} without trained weights for {missing[0]}")

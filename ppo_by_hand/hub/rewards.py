@@ -36,15 +36,15 @@ def load_reward(
         dtype: of a reward model's weights; "auto" is that in which they were saved.
 
     Raises:
-        ValueError: it cannot be imported or loaded, has more than one label, or nothing to pad with.
+        ValueError: it cannot be imported or loaded, or has more than one label.
     """
     if ":" in name and not Path(name).exists():
         return _import(name)
     from transformers import AutoModelForSequenceClassification
 
-    what = "a sequence-classification model"
+    what = "a module:function, or a sequence-classification model"
     model, tokenizer = load_model(AutoModelForSequenceClassification, "REWARD", name, what, dtype)
-    _prepare(model, tokenizer, "REWARD", name)
+    reader = text_reward(model, tokenizer)
     rows = tokens_of(model)
     has_every_token = rows is not None and policy_rows is not None and rows >= policy_rows
     if has_every_token and tokenizer.get_vocab() == policy_tokenizer.get_vocab():
@@ -52,7 +52,7 @@ def load_reward(
             model.resize_token_embeddings(policy_rows)  # without padding that no tokenizer knows
         return model
     say(f"{name} has other tokens than the policy: it gets the texts, encoded again")
-    return text_reward(model, tokenizer)
+    return reader
 
 
 def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
@@ -66,11 +66,18 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
         tokenizer: the model's own, which may be another than the policy's.
 
     Raises:
-        ValueError: the model has more than one label, its tokenizer has no token to pad with, or writes tokens that
-            the model doesn't know.
+        ValueError: the model has more than one label, or its tokenizer writes tokens that the model doesn't know.
     """
-    _prepare(model, tokenizer, "the reward model", type(model).__name__)
-    check_tokenizer(model, tokenizer, type(model).__name__)
+    name = type(model).__name__
+    if model.config.num_labels != 1:
+        raise ValueError(
+            f"expected the reward model to have one label, the score; got {name} with {model.config.num_labels}"
+        )
+    check_tokenizer(model, tokenizer, name)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
     tokenizer.padding_side, tokenizer.truncation_side = "right", "left"
     longest = min(tokenizer.model_max_length, context_length(model) or NO_LIMIT, NO_LIMIT)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -93,30 +100,10 @@ def text_reward(model: PreTrainedModel, tokenizer: Any) -> RewardFunction:
             add_special_tokens=tokenizer.chat_template is None,
             return_tensors="pt",
         ).to(device)
-        scores: list[float] = (
-            reader(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits[:, 0].tolist()
-        )
-        return scores
+        logits = reader(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
+        return list(logits[:, 0].tolist())
 
     return reward_model
-
-
-def _prepare(model: PreTrainedModel, tokenizer: Any, variable: str, name: str) -> None:
-    """Give a classifier something to pad with.
-
-    Raises:
-        ValueError: it has more than one label, or its tokenizer has no token to pad with.
-    """
-    if model.config.num_labels != 1:
-        raise ValueError(f"expected {variable} to have one label, the score; got {name} with {model.config.num_labels}")
-    if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if tokenizer.pad_token_id is None:
-        raise ValueError(
-            f"expected the tokenizer of {name} to have a padding or stop (eos) token, got neither; add one"
-        )
-    if model.config.pad_token_id is None:
-        model.config.pad_token_id = tokenizer.pad_token_id
 
 
 def _import(name: str) -> RewardFunction:

@@ -27,9 +27,8 @@ from ppo_by_hand.core.files import first_line
 from ppo_by_hand.core.processes import Processes, check_configuration
 from ppo_by_hand.core.progress import quiet
 from ppo_by_hand.core.shapes import check_number, tokens_of
-from ppo_by_hand.core.texts import check_prompts, tokenize
+from ppo_by_hand.core.texts import check_prompts, read_prompts, tokenize
 from ppo_by_hand.hub.models import load_policy, stop_token_ids
-from ppo_by_hand.hub.prompts import read_prompts
 from ppo_by_hand.hub.rewards import load_reward
 
 from ..lesson07_actor_critic import PolicyAndValue, ValueModel, make_reference

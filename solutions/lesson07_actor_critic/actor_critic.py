@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ppo_by_hand.core.dropout import set_to_zero
 from ppo_by_hand.core.shapes import check_number, check_shapes
+from ppo_by_hand.core.validate import set_to_zero
 
 from ..lesson01_masked_sequences import position_ids
 from ..lesson02_reward_model import RewardModel, ScalarHead

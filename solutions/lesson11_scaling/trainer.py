@@ -14,10 +14,18 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch import nn
 
-from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, read_checkpoint
+from ppo_by_hand.core.checkpoints import (
+    CHECKPOINT_FILE,
+    is_split,
+    load_whole_state,
+    parts,
+    read_checkpoint,
+    whole_state,
+    whole_weights,
+    without_weights,
+)
 from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule
 from ppo_by_hand.core.processes import Processes, check_configuration
-from ppo_by_hand.core.split import is_split, load_whole_state, parts, whole_state, whole_weights, without_weights
 from ppo_by_hand.core.texts import Prompt, RewardFunction
 from ppo_by_hand.core.validate import check_parts
 

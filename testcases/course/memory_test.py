@@ -5,7 +5,6 @@ import torch
 
 from ppo_by_hand.core import shapes
 from solutions.lesson01_masked_sequences import gather_log_probs, token_entropy
-from testcases.course.trainers import PROMPTS, small_trainer
 
 
 def both(function, logits, *rest):
@@ -49,13 +48,3 @@ def test_no_copy_of_the_logits_is_kept(monkeypatch):
     assert kept() >= 3
     monkeypatch.setattr(shapes, "LOGITS_AT_ONCE", 1000)
     assert kept() == 1
-
-
-def test_no_model_reads_more_rows_at_once_than_asked():
-    trainer, sizes = small_trainer(micro_rollout_batch_size=2, micro_batch_size=2), []
-    for model in (trainer.policy, trainer.ref_model, trainer.model.value_model.backbone):
-        model.register_forward_pre_hook(
-            lambda _, args, options: sizes.append(len(options["input_ids"])), with_kwargs=True
-        )
-    trainer.train(PROMPTS)
-    assert set(sizes) == {1, 2}

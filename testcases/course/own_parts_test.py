@@ -1,11 +1,8 @@
 """Parts of one's own in the trainer: an optimizer, a schedule, rows, callbacks."""
 
-import numpy
 import pytest
 import torch
-from transformers import GPT2Config
 
-from ppo_by_hand.core.texts import tokenize
 from solutions.lesson07_actor_critic import ValueModel
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
@@ -14,10 +11,6 @@ from testcases.course.trainers import PROMPTS, TokenSum, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 from tiny_models.builders import build_gpt2, build_llama
-
-
-def adamw(groups, **more):
-    return torch.optim.AdamW(groups, eps=1e-5, weight_decay=0.0, fused=True, **more)
 
 
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
@@ -47,25 +40,6 @@ def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, 
     assert str(again.optimizer.state_dict()) == str(run.optimizer.state_dict())
 
 
-@named(
-    "parts, sentence",
-    {
-        "an-optimizer": ({"optimizer": adamw([torch.nn.Parameter(torch.ones(1))])}, "a function that makes one"),
-        "a-part": ({"optimizer": lambda groups: adamw(groups[0]["params"][:2])}, "got one of 2; split a group"),
-        "no-part": ({"optimizer": lambda groups: adamw(groups[0]["params"], lr=0.5)}, "each with the lr of its"),
-    },
-)
-def test_another_optimizer_is_refused(parts, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        small_trainer(parts=parts)
-
-
-def test_a_schedule_gives_numbers_of_at_least_0():
-    for wrong in (None, -1.0):
-        with pytest.raises(ValueError, match=r"expected schedule\(0\)"):
-            small_trainer(parts={"schedule": lambda done, wrong=wrong: wrong}).train(PROMPTS)
-
-
 SEEN: list[tuple] = []
 
 
@@ -77,30 +51,6 @@ def counts(prompts, responses, answer):
 def language_run(reward, words, kind=PPOTrainer, **settings) -> PPOTrainer:
     parts = {"reward_model": reward, "tokenizer": words}
     return small_trainer(kind, parts, len(words), **hub.TINY | {"num_updates": 1} | settings)
-
-
-def test_rows_are_prompts_as_in_the_command():
-    words = hub.tokenizer(chat=True)
-    rows = [{"prompt": "dog", "answer": 1}, {"input_ids": [9, 10], "answer": 3}]
-    ids = tokenize([*rows, "dog", [9, 10]], words)
-    assert [words.decode(one) for one in ids[::2]] == ["<|user|>dog<|end|><|assistant|>", "dog"]
-    assert ids[1] == ids[3] == [9, 10]
-    SEEN.clear()
-    language_run(counts, words, batch_size=2).train(rows)
-    assert dict(zip(*SEEN[0], strict=True)) == {"dog": 1, words.decode([9, 10]): 3}
-    assert rows[0] == {"prompt": "dog", "answer": 1}, "the user's rows are left as they are"
-
-
-def test_a_reward_function_of_a_model_with_a_shorter_context_may_hold_its_config():
-    """It reads texts, and cuts them itself."""
-
-    class Judge:
-        config = GPT2Config(n_positions=2)
-
-        def __call__(self, prompts, responses):
-            return [float(len(text)) for text in responses]
-
-    assert len(language_run(Judge(), hub.tokenizer()).train(["dog"])) == 1
 
 
 def test_conversations_become_prompts_by_the_lines_of_the_page():
@@ -164,7 +114,7 @@ def test_prompts_that_a_tokenizer_has_spoiled_are_said_and_taken(prompts, said, 
     assert told.count(said) >= 1 and not_said not in told.split("check: update")[0]
 
 
-MASKS = {"lists": list, "tensors": torch.tensor, "arrays": numpy.array}
+MASKS = {"lists": list, "tensors": torch.tensor}
 
 
 @named("kind", MASKS)

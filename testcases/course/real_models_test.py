@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForSequenceClassification, PretrainedConfig
 from transformers.pytorch_utils import Conv1D
 
@@ -67,32 +66,20 @@ def test_a_model_whose_sizes_stand_in_a_configuration_of_its_texts_refuses_what_
             trainer.training_step(prompts)
 
 
-def noisy_activation(policy):
+class Noise(torch.nn.Module):
     """Dropout under another name."""
 
-    class Noise(torch.nn.Module):
-        def forward(self, hidden):
-            return torch.nn.functional.dropout(hidden, 0.1, self.training)
-
-    policy.model.layers[1].mlp.act_fn = Noise()
+    def forward(self, hidden):
+        return torch.nn.functional.dropout(hidden, 0.1, self.training)
 
 
-def noise_of_python(policy):
-    """A layer is left out by chance, as LayerDrop does it. Two draws may lie close together: these two don't."""
-    random.seed(0)
-    attention = policy.model.layers[1].self_attn
-    plain = attention.forward
-    attention.forward = lambda **named: (plain(**named)[0] * random.random(), None)
-
-
-@pytest.mark.parametrize("spoil", [noisy_activation, noise_of_python])
-def test_a_model_that_stays_random_in_train_mode_is_refused(spoil):
+def test_a_model_that_stays_random_in_train_mode_is_refused():
     made = trainer_of("llama")
-    spoil(made.policy)
-    before = random_states()
+    made.policy.model.layers[1].mlp.act_fn = Noise()
+    before = torch.get_rng_state()
     with pytest.raises(ValueError, match="expected the same numbers from two passes of the models in train mode"):
         PPOTrainer(made.model, TokenSum(), made.ref_model, made.config)
-    assert random_states() == before
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "opt"])
@@ -115,22 +102,6 @@ def test_gradient_checkpointing_of_a_model_as_it_is_loaded_acts_and_changes_no_n
         part.register_forward_hook(count)
         found.append(trainer.train(PROMPTS))
     assert calls[True] == 2 * calls[False] > 0 and found[0] == found[1]
-
-
-def test_adapters_on_16_bits_and_the_heads_are_trained_in_float32_and_move():
-    """Of LoRA the adapters and the critic's head learn; the weights below are frozen, as a reference is."""
-    adapted = [model_of("llama").to(torch.bfloat16) for model_of in (policy_of, backbone_of)]
-    policy, backbone = (get_peft_model(one, LoraConfig(r=2, target_modules="all-linear")) for one in adapted)
-    config = PPOConfig(
-        stop_token_ids=(STOP,), pad_token_id=PAD, num_updates=2, batch_size=8, max_new_tokens=8, learning_rate=1e-5
-    )
-    trainer = PPOTrainer(PolicyAndValue(policy, ValueModel(backbone)), TokenSum(), None, config)
-    trained = {name: weight for name, weight in trainer.model.named_parameters() if weight.requires_grad}
-    before = {name: weight.detach().clone() for name, weight in trained.items()}
-    trainer.train(PROMPTS)
-    assert {weight.dtype for weight in trained.values()} == {torch.float32}
-    moved = sum(int((weight != before[name]).sum()) for name, weight in trained.items())
-    assert moved > 0.8 * sum(weight.numel() for weight in trained.values())
 
 
 def sample(policy, pad=PAD, **settings):
@@ -207,14 +178,3 @@ def test_every_model_of_a_run_reads_a_padded_row_as_the_library_reads_the_text_a
         torch.testing.assert_close(log_probs[row, :count], theirs[-count:], rtol=0, atol=1e-9)
         torch.testing.assert_close(values[row, :count], critic.head(hidden)[-count - 1 : -1, 0], rtol=0, atol=1e-9)
         torch.testing.assert_close(scores[row], judge.head(last)[0], rtol=0, atol=1e-9)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_row_writes_beside_longer_ones_what_the_library_writes_alone(family):
-    policy = AutoModelForCausalLM.from_config(config_of(family, STOP)).double().eval()
-    responses, _, mask = sample(policy, pad=STOP, top_k=1)
-    for row, prompt in enumerate(PROMPTS):
-        theirs = policy.generate(
-            input_ids=torch.tensor([prompt]), max_new_tokens=9, do_sample=False, pad_token_id=STOP
-        )[0, len(prompt) :]
-        assert responses[row, mask[row]].tolist() == theirs.tolist()

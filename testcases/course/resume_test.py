@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig, Ll
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
-from solutions.lesson09_ppo_trainer import CheckpointFolder, DivergedError, PPOTrainer
+from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from testcases.course.trainers import PROMPTS, Numbers, small_trainer
 from testcases.harness.suite.asserts import named
 
@@ -115,12 +115,6 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(content)
 
 
-def leave_out_parts(file: Path) -> None:
-    state = torch.load(file, weights_only=True)
-    del state["optimizer"], state["history"]
-    torch.save(state, file)
-
-
 def nothing(file: Path) -> None:
     pass
 
@@ -129,30 +123,14 @@ DAMAGED = "expected a whole checkpoint, got .*cut off or damaged; start a new ru
 UNFIT = {
     "cut-off": (cut_off, {}, DAMAGED),
     "a-flipped-bit": (flip_a_bit, {}, DAMAGED),
-    "without-a-part": (leave_out_parts, {}, "got none of history, optimizer in"),
     "other-settings": (nothing, {"kl_coef": 0.3}, "of a run with the same settings, got kl_coef 0.05 in"),
     "another-optimizer": (
         *(nothing, {"optimizer": lambda groups: torch.optim.SGD(groups)}),
-        "of a run with the same optimizer, got momentum missing in .* and 0 here",
+        "of a run with the same optimizer, got momentum of group 0 missing in .* and 0 here",
     ),
     "other-numbers-of-the-optimizer": (
         *(nothing, {"optimizer": lambda groups: torch.optim.AdamW(groups, 1e-3)}),
-        "of a run with the same optimizer, got eps 1e-05 in .* and 1e-08",
-    ),
-    "other-groups-of-the-optimizer": (
-        *(
-            nothing,
-            {
-                "optimizer": lambda groups: torch.optim.AdamW(
-                    [{**groups[0], "params": [one]} for one in groups[0]["params"]]
-                )
-            },
-        ),
-        "same optimizer, got parameter groups 1 in .* here; give the optimizer= that its run began with",
-    ),
-    "fewer-updates": (
-        *(nothing, {"num_updates": 3}),
-        "expected num_updates to be at least the 4 that the run in .* got 3; raise it",
+        "of a run with the same optimizer, got eps of group 0 1e-05 in .* and 1e-08",
     ),
 }
 
@@ -165,16 +143,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_replaced(d
     with pytest.raises(ValueError, match=sentence):
         CheckpointFolder(copied.parent).load(run)
     assert str(run._state()) == before
-
-
-def test_a_run_that_goes_on_with_fewer_prompts_is_refused(a_checkpoint):
-    run = trainer()
-    run.load_checkpoint(a_checkpoint)
-    run.prompt_queue.waiting = [4]
-    with pytest.raises(
-        ValueError, match="the prompts of the run that goes on, of which number 4 waits, got only 4; gi"
-    ):
-        run.train(PROMPTS[:4])
 
 
 def test_a_run_that_was_stopped_in_the_middle_of_a_step_goes_on_in_the_same_process(tmp_path, undisturbed):
@@ -237,19 +205,6 @@ def test_the_checkpoint_and_the_metrics_of_another_run_are_kept(tmp_path):
     assert run.updates_done == 1 and (tmp_path / CHECKPOINT_FILE).read_bytes() == before
     first, second = ((tmp_path / name).read_text().splitlines() for name in ("metrics-1.jsonl", "metrics.jsonl"))
     assert len(first) == 2 and len(second) == 1 and first[0] != second[0]
-
-
-def test_weights_of_nan_are_not_saved_as_a_place_to_go_on_from(tmp_path):
-    folder = CheckpointFolder(tmp_path, every=2)
-
-    def spoil_the_fourth(run: PPOTrainer) -> None:
-        if run.updates_done == 4:
-            next(run.policy.parameters()).data[0, 0] = float("nan")
-        folder.save(run)
-
-    with pytest.raises(DivergedError, match="stopped at update 4: a weight is NaN or infinite"):
-        trainer().train(PROMPTS, spoil_the_fourth)
-    assert torch.load(tmp_path / CHECKPOINT_FILE, weights_only=True)["updates_done"] == 2
 
 
 def adapted(tmp_path: Path, quantized: dict | None = None, rank: int = 2) -> PPOTrainer:

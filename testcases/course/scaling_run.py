@@ -21,7 +21,6 @@ from solutions.lesson11_scaling import DistributedPPOTrainer, enable_gradient_ch
 from testcases.course.trainers import PROMPTS, Numbers, TokenSum, actor_and_critic, small_policy, small_trainer
 
 CASES: dict[str, dict[str, Any]] = {
-    "microbatches of 2": {"micro_batch_size": 2},
     "more processes than rows": {"num_minibatches": 5, "num_epochs": 1},
     "whitened, adaptive, stopped early": {
         **{"micro_batch_size": 1, "whiten_rewards": True, "max_update_kl": 1e-4},

@@ -53,7 +53,6 @@ FAULTY = {
     "negative-kl": ("negative_kl", {"kl": -1.5}, "it was -1.50 nats"),
     "negative-entropy": ("negative_entropy", {"entropy": -2.0}, "it was -2.00 nats"),
     "frozen": ("moves", {"ratio_max": 1.0}, "stayed 1 in all steps"),
-    "no-weight-moves": ("moves", {"stood_still": 1.0}, "changed no weight"),
     "large-steps": ("clip", {"clip_fraction": 0.6}, "60% of the tokens were clipped"),
     "large-update": ("clip", {"approx_kl": 3.8}, "moved the policy by 3.80 nats"),
     "drowned": ("grad_norm", {"grad_norm": 141.0, "return_std": 108.0}, "deviation of 108, so"),
@@ -177,25 +176,10 @@ FAST = {"max_grad_norm": 100.0}
         "a-huge-learning-rate": ({"learning_rate": 1.0, **FAST}, "the steps of one update moved the policy by"),
         "a-learning-rate-that-breaks-the-weights": ({"learning_rate": 1e25, **FAST}, "NaN or infinity in"),
         "frozen-weights": ({"learning_rate": 1e-30}, "changed nothing: a learning_rate too small for float32, frozen"),
-        "one-step-too-small": (
-            {"learning_rate": 1e-30, "num_epochs": 1, "num_minibatches": 1},
-            "the steps of the update before changed no weight",
-        ),
     },
 )
 def test_a_faulty_run_is_named_by_the_check_of_its_fault(settings, sentence, capsys):
     assert sentence in first_sentence(trainer(**settings), capsys)
-
-
-def test_a_run_that_goes_back_to_its_checkpoint_has_not_stood_still(tmp_path):
-    run = trainer(num_updates=4)
-    prompts = [[5, 6, 7], [8, 9]]
-    run.training_step(prompts)
-    run.training_step(prompts)
-    run.save_checkpoint(tmp_path)
-    run.training_step(prompts)
-    run.load_checkpoint(tmp_path)
-    assert "stood_still" not in run.training_step(prompts)
 
 
 def test_a_loss_of_nan_ends_the_run_and_keeps_its_metrics(capsys):
@@ -253,8 +237,7 @@ def test_the_overflow_of_a_float16_scaler_is_a_step_less_and_not_an_end(capsys):
     assert not math.isfinite(history[0]["grad_norm"]) and math.isfinite(history[-1]["grad_norm"])
     assert history[0]["loss_scale"] > history[-1]["loss_scale"] >= 1.0
     assert not torch.equal(before, run.policy.get_output_embeddings().weight)
-    said = capsys.readouterr().err
-    assert "NaN or infinity" not in said and "changed no weight" not in said
+    assert "NaN or infinity" not in capsys.readouterr().err
 
 
 def test_a_float16_run_that_overflows_at_every_scale_ends():

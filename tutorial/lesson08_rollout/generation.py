@@ -17,7 +17,6 @@ from torch.nn.functional import pad
 from ppo_by_hand.core.config import RolloutConfig
 from ppo_by_hand.core.shapes import check_mask, check_number, check_shapes, context_length, is_stop, text_config
 from ppo_by_hand.core.texts import with_place
-from ppo_by_hand.core.validate import check_functions
 
 from ..lesson01_masked_sequences import gather_log_probs, position_ids, response_mask, truncate_after_stop
 from ..lesson07_actor_critic import evaluation_mode
@@ -179,9 +178,8 @@ def checked_sampler(sampler: Callable[..., Generation], config: RolloutConfig) -
         config: of the run.
 
     Raises:
-        ValueError: it is no function; later, when it is called: its answer isn't that of `generate`.
+        ValueError: later, when it is called: its answer isn't that of `generate`.
     """
-    check_functions(sampler=sampler)
 
     def sample(policy: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Generation:
         try:

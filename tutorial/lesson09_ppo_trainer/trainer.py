@@ -33,12 +33,11 @@ from tqdm import tqdm
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators, read_checkpoint, state_of
 from ppo_by_hand.core.config import PPOConfig
-from ppo_by_hand.core.dropout import check_no_dropout
-from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, checked_schedule, make_optimizer, prepared
+from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, make_optimizer, prepared
 from ppo_by_hand.core.processes import check_configuration
 from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.texts import Prompt, PromptQueue, RewardFunction, encode_prompts, make_scorer, prepare, tokenize
-from ppo_by_hand.core.validate import check_functions, check_parts
+from ppo_by_hand.core.validate import check_no_dropout, check_parts
 
 from ..lesson01_masked_sequences import gather_log_probs, masked_mean, masked_whiten, token_entropy
 from ..lesson04_gae import compute_response_gae
@@ -108,7 +107,7 @@ class PPOTrainer:
         self.reward_model = freeze(reward_model.to(device)) if isinstance(reward_model, nn.Module) else reward_model
         self.score = make_scorer(reward_model, tokenizer)
         self.sampler = None if sampler is None else checked_sampler(sampler, config)
-        self.schedule = warm_up_then_decay(config.num_updates) if schedule is None else checked_schedule(schedule)
+        self.schedule = warm_up_then_decay(config.num_updates) if schedule is None else schedule
         self.model, self.optimizer = prepared(model, make_optimizer(model, config, optimizer), self.accelerator)
         self.model.train()  # where gradient checkpointing acts
         check_no_dropout(self.model, config, self.accelerator)
@@ -123,7 +122,6 @@ class PPOTrainer:
         self.history: list[dict[str, float]] = []
         self.steps: list[dict[str, float]] = []
         self._parameters = list(self.model.parameters())
-        self._some_weights: dict[int, Tensor] = {}  # updates done -> some numbers of each weight then
         self._unwhitened = replace(config, whiten_rewards=False)
 
     @property
@@ -247,7 +245,6 @@ class PPOTrainer:
             ValueError: the given `prepare` refuses a prompt, or as `training_step`.
             DivergedError: a live check found that nothing more can be learned; `on_update` is not called for it.
         """
-        check_functions(on_update=on_update)
         prompts = prepare(prompts, self.tokenizer, self.policy, self.reward_model, self.config)
         self.optimizer.zero_grad(set_to_none=True)  # of a step that was interrupted
         raise NotImplementedError("lesson09: PPOTrainer.train")
@@ -311,20 +308,9 @@ class PPOTrainer:
         }
         if self.sampler is not None and not self.config.recompute_log_probs:
             metrics["own_sampler"] = 1.0
-        if self._stood_still():
-            metrics["stood_still"] = 1.0  # in the update before
         if self.accelerator.scaler is not None:  # of float16's gradients
             metrics["loss_scale"] = self.accelerator.scaler.get_scale()
         return metrics
-
-    def _stood_still(self) -> bool:
-        """Whether the update before changed no weight, judged by the first numbers of each, although it should have."""
-        trained = (weight.detach() for weight in self.model.parameters() if weight.requires_grad)
-        now = torch.cat([getattr(one, "_local_tensor", one).flatten()[:8].float() for one in trained])
-        before, self._some_weights = self._some_weights.get(self.updates_done - 1), {self.updates_done: now}
-        has_stepped = any(0.0 < step.get("grad_norm", 1.0) < torch.inf for step in self.steps)
-        has_rate = self.optimizer.param_groups[0]["lr"] != 0.0
-        return before is not None and has_stepped and has_rate and torch.allclose(before, now, rtol=1e-7)
 
     def _set_learning_rate(self) -> None:
         for group in self.optimizer.param_groups:
