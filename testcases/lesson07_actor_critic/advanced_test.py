@@ -47,28 +47,14 @@ def test_value_model_keeps_float32():
     assert_equal(answer, torch.tensor([[0.0, 107.5, 215.5]]))
 
 
-@pytest.mark.parametrize("left", [1, 5])
-@pytest.mark.points(2)
-def test_policy_and_value_does_not_depend_on_the_padding_of_the_prompt(left):
-    ask = scenario("actor_critic", of=PolicyAndValue.forward)
-    expected = reference(ask, **conversation(), prompt_length=PROMPT)
-    assert_equal(ask(**conversation(left), prompt_length=left + PROMPT), expected)
-
-
-@pytest.mark.parametrize("left", [1, 5])
-@pytest.mark.points(2)
-def test_shared_policy_and_value_does_not_depend_on_the_padding_of_the_prompt(left):
-    ask = scenario("shared_actor_critic", of=SharedPolicyAndValue.forward)
-    expected = reference(ask, **conversation(), prompt_length=PROMPT)
-    assert_equal(ask(**conversation(left), prompt_length=left + PROMPT), expected)
-
-
+@pytest.mark.points(3)
 def test_policy_and_value_computes_no_words_for_the_prompt():
     # The logits of two positions, the last of which is dropped.
     answer = scenario("passes", of=PolicyAndValue.forward)(**LONG_PROMPT)
     assert not answer["logits_for_the_prompt"], "logits for the response alone: logits_to_keep of 2"
 
 
+@pytest.mark.points(3)
 def test_shared_policy_and_value_computes_no_words_for_the_prompt():
     answer = scenario("passes", of=SharedPolicyAndValue.forward)(**LONG_PROMPT, method="shared")
     assert not answer["logits_for_the_prompt"], "logits for the response alone: cut the features, then the head"
