@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.suite.asserts import assert_equal, assert_leaves_global_random_alone, named, reference, scenario
-from testcases.lesson08_rollout.examples import CHAIN, UNEVEN, logs
+from testcases.lesson08_rollout.examples import UNEVEN, logs
 from tutorial.lesson08_rollout import generate, sample_token
 
 T, F = True, False
@@ -23,7 +23,6 @@ OUT = -math.inf
         "an-impossible-token-never-comes": ([2.0, 5.0, 0.0, 3.0], {}, [0.2, 0.5, 0.0, 0.3]),
         # Divided by 0.5, logits are doubled and weights squared
         "low-temperature-squares-the-weights": ([6.0**0.5, 3.0**0.5, 1.0], {"temperature": 0.5}, [0.6, 0.3, 0.1]),
-        "high-temperature-takes-the-root": ([36.0, 9.0, 1.0], {"temperature": 2.0}, [0.6, 0.3, 0.1]),
         "top-k-2-keeps-two-and-rescales": ([2.0, 6.0, 1.0, 4.0], {"top_k": 2}, [0.0, 0.6, 0.0, 0.4]),
         "top-k-1-takes-the-most-likely": ([2.0, 6.0, 1.0, 4.0], {"top_k": 1}, [0.0, 1.0, 0.0, 0.0]),
         # Three tokens share the second place: none of them is more likely than the others, so all stay.
@@ -38,18 +37,9 @@ OUT = -math.inf
         "top-p-of-what-top-k-left": ([1.0, 4.0, 2.0, 3.0], {"top_k": 2, "top_p": 0.5}, [0.0, 1.0, 0.0, 0.0]),
     },
 )
-@pytest.mark.points(7)
+@pytest.mark.points(9)
 def test_sample_token_shares_by_hand(weights, options, shares):
     assert_equal(scenario("shares", of=sample_token)(logits=logs(weights), seed=1, **options), [shares])
-
-
-@pytest.mark.points(2)
-def test_sample_token_keeps_rows_apart():
-    # The same two tokens at other places, with larger logits, and a certain one.
-    weights = [[2.0, 6.0, 1.0, 4.0], [60.0, 10.0, 40.0, 20.0], [0.0, 0.0, 0.0, 7.0]]
-    shares = [[0.0, 0.6, 0.0, 0.4], [0.6, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]]
-    for options in ({"top_p": 0.7}, {"top_k": 2}):
-        assert_equal(scenario("shares", of=sample_token)(logits=logs(*weights), seed=3, **options), shares)
 
 
 AGREEMENT = {"same seed": True, "same generator once more": False, "other seed": False}
@@ -135,14 +125,6 @@ def test_generate_log_probs_are_tempered_but_not_cut(temperature):
     assert_equal(answer.log_probs, log_probs_of([3, 2], temperature))
 
 
-@pytest.mark.points(2)
-def test_generate_samples_from_the_policy():
-    answer = scenario("sampled_shares", of=generate)(table=CHAIN, prompt=2, max_new_tokens=2, seed=1)
-    assert_equal(answer["shares"], [[0.0, 0.4, 0.0, 0.6], [0.2, 0.2, 0.3, 0.3]])
-    half = math.log(0.5)
-    assert_equal(answer["log_probs"], [[0.0, math.log(0.4), 0.0, math.log(0.6)], [half, half, half, half]])
-
-
 @named(
     "weights, options, shares, probabilities",
     {
@@ -152,7 +134,7 @@ def test_generate_samples_from_the_policy():
         "top-p": ([1.0, 6.0, 4.0, 1.0], {"top_p": 0.8}, [0.0, 0.6, 0.4, 0.0], [1, 6 / 12, 4 / 12, 1]),
     },
 )
-@pytest.mark.points(2)
+@pytest.mark.points(4)
 def test_generate_hands_its_options_to_the_sampler(weights, options, shares, probabilities):
     table = logs(weights).expand(4, 4).clone()
     answer = scenario("sampled_shares", of=generate)(table=table, prompt=2, max_new_tokens=1, seed=2, **options)

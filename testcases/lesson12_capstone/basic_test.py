@@ -72,6 +72,7 @@ ROWS = {
 UNIFORM = torch.zeros(4, 4, dtype=torch.float64)
 
 
+@pytest.mark.points(2)
 def test_train_sft_first_loss_is_that_of_the_untrained_policy():
     # Four tokens, all alike: ln 4 a token, whatever the batch.
     answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=4)
@@ -84,7 +85,7 @@ def test_train_sft_first_loss_is_that_of_the_untrained_policy():
 
 
 @pytest.mark.parametrize("batch_size, sizes", [(1, [1, 1, 1, 1]), (3, [3, 1]), (9, [4])], ids=str)
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
     answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=batch_size)
     assert answer["batches_apart"] and [*map(len, answer["first_tokens"])] == sizes, (
@@ -99,16 +100,6 @@ def test_train_sft_draws_the_order_from_its_own_generator(seed):
     answer = FITTED(table=UNIFORM, **ROWS, learning_rate=0.1, batch_size=1, seed=seed)
     assert_leaves_global_random_alone(answer)
     assert_equals_reference(answer, atol=CLIPPED)
-
-
-def test_train_sft_takes_steps_that_shrink():
-    # The same row three times: Adam's step is lr * sign(slope) at first, and the learning rate is 1, 2/3, 1/3 of 0.5.
-    # After token 0 the policy learns 2: its logit rises, the three others fall. One token to learn: a slope below 1,
-    # so nothing is clipped. (Later steps are a little shorter than the learning rate: Adam's momentum.)
-    same = {name: [rows[3]] * 3 for name, rows in ROWS.items()}
-    answer = FITTED(table=UNIFORM, **same, learning_rate=0.5, batch_size=1)
-    assert 0.8 < answer["table"][3, 2] < 1.0, "a logit that rises by a little less than 0.5 + 0.333 + 0.167"
-    assert_equals_reference(answer)
 
 
 def test_train_sft_learns_the_response_only():
@@ -126,16 +117,6 @@ def test_train_sft_learns_the_response_only():
         [[0.0, 0.0, 0.0, 0.0], [down, down, up, down], [down, down, down, up], [down, down, up, down]],
         atol=1e-6,
     )
-
-
-@pytest.mark.parametrize("gain", [1.0, 5.0])
-def test_train_sft_clips_the_gradients(gain):
-    # A sure and wrong policy has slopes of norm sqrt(2) for each token: 1 after clipping. What Adam keeps of it
-    # shows in the second step, whose slopes are small. With a gain of 5 single slopes are above 1 as well.
-    table = torch.zeros(4, 4, dtype=torch.float64)
-    table[:, 1] = 6.0 / gain
-    answer = FITTED(table=table, **ROWS, learning_rate=2.0 / gain, batch_size=1, seed=1, gain=gain)
-    assert_equals_reference(answer, atol=CLIPPED)
 
 
 @pytest.mark.parametrize("train_mode", [False, True])
@@ -159,7 +140,7 @@ LONG = dict(list(SCRIPT.items())[:4])
         "the-stop-token-is-padding": {"pad_token_id": 1},
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(5)
 def test_evaluate_policy_by_hand(settings):
     answer = JUDGED(prompts=tuple(LONG), script=LONG, max_new_tokens=12, **settings)
     # The reference is uniform, the policy certain: each token has KL ln V. The prompts have 4, 9, 10 and 4 tokens.
@@ -183,19 +164,6 @@ def test_evaluate_policy_counts_a_response_that_was_cut_as_invalid():
     assert_equal(answer, gold=1.0, valid=0.5)
     answer = JUDGED(prompts=tuple(script)[:1], script=script, max_new_tokens=8)
     assert_equal(answer, gold=2.0, valid=1.0)
-
-
-@pytest.mark.parametrize("stop", ["<eos>", "<unk>"])
-def test_evaluate_policy_takes_each_of_the_stop_tokens(stop):
-    script = {"review the film :": f"the film was superb and good . {stop}"}
-    answer = JUDGED(prompts=tuple(script), script=script, stop_token_ids=(1, 2), max_new_tokens=8)
-    assert_equal(answer, gold=2.0, valid=1.0)
-
-
-def test_evaluate_policy_returns_the_texts_in_the_order_of_the_prompts():
-    prompts = tuple(LONG)[::-1]
-    answer = JUDGED(prompts=prompts, script=LONG, max_new_tokens=12)
-    assert_equal(answer, responses=" | ".join(LONG[prompt].removesuffix(" <eos>") for prompt in prompts))
 
 
 def test_evaluate_policy_reads_the_reference_at_the_temperature():
@@ -239,7 +207,7 @@ def test_train_policy_leaves_the_sft_model_as_it_was(frozen):
     assert_equal(answer, sft_left_in_another_mode=[], seeds_the_global_generator=NO)
 
 
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_train_policy_starts_actor_and_critic_where_the_stages_ended():
     # At a learning rate of almost 0 nothing moves: the policy is the SFT model, the critic the reward model.
     answer = TUNED(**STAGES, prompts=PROMPTS, **{**RUN, "learning_rate": 1e-30})
@@ -276,8 +244,3 @@ def test_train_policy_trains_the_critic_and_not_the_reward_model():
     assert (answer["critic_backbone"] - STAGES["reward_backbone"]).abs().max() > 0.01 and (
         answer["critic_head"] - STAGES["reward_head"]
     ).abs().max() > 0.01, "a critic whose backbone and head have moved"
-
-
-def test_train_policy_runs_to_the_end_and_calls_on_update():
-    answer = TUNED(**STAGES, prompts=PROMPTS, **{**RUN, "num_updates": 3})
-    assert_equal(answer, updates_done=3, on_update=[1, 2, 3])
