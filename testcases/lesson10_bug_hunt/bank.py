@@ -52,16 +52,12 @@ def right(function: str) -> list[Implementation]:
 @cache
 def wrong(function: str) -> list[Implementation]:
     """In the order of bank.json."""
-    return [
-        Implementation(_with_region(LESSONS[function], *given), question)
-        for question, found in WRONG[function].items()
-        for given in found
-    ]
-
-
-def _with_region(lesson: str, exercise: str, region: str) -> str:
-    change = Change("", None, whole=region)
-    return changed_source(lesson, NamedChange(exercise, exercise, "", "", change))[1]
+    found = []
+    for question, regions in WRONG[function].items():
+        for exercise, region in regions:
+            change = NamedChange(exercise, "", "", "", Change("", None, whole=region))
+            found.append(Implementation(changed_source(LESSONS[function], change)[1], question))
+    return found
 
 
 def drawn(function: str, seed: object, questions: int) -> list[list[Implementation]]:

@@ -104,8 +104,6 @@ def _told(error: BaseException, path: str) -> dict[str, Any]:
     """An exception, whether it is an assertion's, and the test's line that it came through."""
     own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     text = f"{type(error).__name__}: {error}".strip().removesuffix(":")[:300]
-    if "required positional" in text:
-        text += ". Fixtures are not known here: call a plain function"
     asserts = isinstance(error, AssertionError) or type(error).__name__ == "Failed"
     return {"asserts": asserts, "error": text, "line": own[-1] if own else None}
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..catalog import task_of
 from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
+from ..diagnosis.values import Diagnosis
 from ..execution.calling import part_of, scenario_of
 from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
 from ..oracle.mutations import Suspect
@@ -206,8 +207,10 @@ class Asked:
             raise Kept(asked.lesson, asked.exercise, why)
         loaded = not (outcome.error and outcome.error.kind in ("load", "missing"))
         head = f"{asked.lesson} · {asked.exercise} · {clean(kind)}"
-        called = [_show_call(asked), *_told_of(asked)] if loaded else []
+        called = [_show_call(asked), *_told_of(asked)] if loaded and not asked.behind else []
         diagnosis = current().explainer.diagnose(asked, outcome)
+        if asked.behind and not diagnosis.listed:  # Of a student's tests only what somebody has named is a cause.
+            diagnosis = Diagnosis()
         listed = diagnosis.listed
         causes, read = causes_of(diagnosis, asked.exercise), section_of(diagnosis, asked, lines)
         tail = advice_of(causes, read, asked)
