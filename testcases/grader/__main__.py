@@ -136,6 +136,7 @@ def _alone(out: Path) -> Iterator[None]:
 def _class(hand_ins: list[HandIn], out: Path, batch: Batch, known: People) -> int:
     from .marking.batch import grade_all
     from .reports import write_reports
+    from .reports.imports import canvas_doubts
     from .reports.sheets import number
 
     grade_all(hand_ins, out, batch)
@@ -145,7 +146,7 @@ def _class(hand_ins: list[HandIn], out: Path, batch: Batch, known: People) -> in
     for mark in marks:
         score = "" if mark.mark is None else number(mark.mark)
         print(f"{mark.shown:30.30} {score:>7} {', '.join(mark.flags)}")
-    for problem in (*problems, *_import_doubts(batch.assignment, known, hand_ins)):
+    for problem in (*problems, *canvas_doubts(known, batch.assignment.title, batch.assignment.total)):
         print(problem)
     print(f"{len(hand_ins)} in {out / 'marks.csv'}; the class: {out / 'report' / 'index.html'}")
     failed = [mark for mark in marks if mark.sheet and mark.sheet.status == GRADER and mark.score is None]
@@ -154,6 +155,7 @@ def _class(hand_ins: list[HandIn], out: Path, batch: Batch, known: People) -> in
 
 def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: People) -> int:
     """Who was found, in which format, and what would be graded, in a line each."""
+    from .reports.imports import canvas_doubts
     from .reports.people import match
     from .reports.sheets import Sheet
 
@@ -175,7 +177,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
     if known:
         have = {person.row for person, _ in owners.values() if person}
         print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
-    for problem in _import_doubts(assignment, known, found):
+    for problem in canvas_doubts(known, assignment.title, assignment.total):
         print(problem)
     print("DRY: we graded nothing and wrote nothing")
     return 0
@@ -195,12 +197,6 @@ def _found(one: Submission, assignment: Assignment) -> list[str]:
     told = " ".join(doubts)
     missing = [f"no {path}" for path in counted if path not in one.files and f" {path};" not in told]
     return [f"{sum(path in one.files for path in asked)} files in {one.folder}", *missing[:3], *doubts]
-
-
-def _import_doubts(assignment: Assignment, known: People, hand_ins: Sequence[HandIn]) -> list[str]:
-    from .reports.imports import canvas_doubts
-
-    return canvas_doubts(known, assignment.title, assignment.total, {one.system for one in hand_ins})
 
 
 def _working_tree(batch: Batch) -> int:

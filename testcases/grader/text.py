@@ -9,8 +9,6 @@ import unicodedata
 MAX_LINE = 200
 FORMULA = "=+-@|%\uff1d\uff0b\uff0d\uff20"
 """What a spreadsheet takes for the start of a formula or a command, the first four in full width, too."""
-INNER = re.compile(rf"([;,\t|][\s\"]*)(?=[{re.escape(FORMULA)}])")
-"""Where a cell begins for a spreadsheet that splits a line elsewhere than at commas."""
 BREAKS = "\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of names in several scripts."""
@@ -37,11 +35,9 @@ def clean_lines(text: object, lines: int = 60, width: int = 400) -> str:
     return "\n".join(shown)
 
 
-def cell(value: object) -> str | int | float:
-    """One cell of a CSV file: numbers stay numbers, None is empty, no text is a formula wherever a line is split."""
-    if value is None or isinstance(value, (int, float)):
-        return "" if value is None else value
-    return ("'" if _is_formula(str(value)) else "") + INNER.sub(r"\1'", clean(value, 2_000))
+def name_of(text: object) -> str:
+    """A name for a table, without the letter at which some spreadsheets split a line."""
+    return clean(text).replace(";", ",").strip()
 
 
 def guarded(text: str) -> str:
@@ -54,17 +50,9 @@ def unguarded(text: str) -> str:
     return text[1:] if text[:1] == "'" and _is_formula(text) else text
 
 
-def whole(text: str) -> str:
-    """An id without the ".0" that a program puts behind what it takes for a number."""
-    return re.sub(r"^(\d+)[.,]0+$", r"\1", text.strip())
-
-
 def _is_formula(text: str) -> bool:
     """Or would be one without an apostrophe before it: so `guarded` has a way back."""
-    text = text.lstrip("'")
-    # A spreadsheet skips what it does not show: spaces, and characters that `clean` has replaced.
-    start = next((letter for letter in text if not letter.isspace() and _visible(letter) == letter), "")
-    return bool(start and start in FORMULA) or text.startswith(("\t", "\r", "\n"))
+    return text.lstrip("'").lstrip().startswith(tuple(FORMULA)) or text.lstrip("'").startswith(("\t", "\r", "\n"))
 
 
 def _visible(letter: str) -> str:

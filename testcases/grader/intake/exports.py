@@ -14,7 +14,7 @@ from typing import Any
 
 from testcases.harness.catalog import lesson_names
 
-from ..text import clean
+from ..text import clean, name_of
 from .archives import stem_of
 
 CANVAS = re.compile(
@@ -151,8 +151,8 @@ def _authors(metadata: Path) -> dict[str, list[dict[str, str]]]:
 
 def _named(found: Sequence[HandIn]) -> list[HandIn]:
     """Give each a name of its own that can be printed, and a file name."""
-    shown = [clean(one.student) or "(no name)" for one in found]
-    keys = [unicodedata.normalize("NFC", name.casefold().strip()) for name in shown]
+    shown = [name_of(one.student) or "(no name)" for one in found]
+    keys = [unicodedata.normalize("NFC", name.casefold()) for name in shown]
     often = Counter(keys)
     files = Counter(_file_name(name).lower() for name in shown)
     for one, name, key in zip(found, shown, keys, strict=True):
@@ -162,7 +162,7 @@ def _named(found: Sequence[HandIn]) -> list[HandIn]:
             file += f"~{mark}"
         if often[key] > 1:
             one.notes.append("another submission has the same name, or one that differs only in capital letters")
-            name = f"{name.strip()} ~{mark}"
+            name = f"{name} ~{mark}"
         one.student, one.file_name = name, file
     return [*found]
 

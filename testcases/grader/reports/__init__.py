@@ -1,26 +1,20 @@
 """Everything that is written from OUT/results/*.json: the table, files for other systems, pages (see ../README.md)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..intake.exports import HandIn
-    from ..marking.assignment import Assignment
-    from .people import People
-    from .table import Mark
+from ..intake.exports import HandIn
+from ..marking.assignment import Assignment
+from ..status import UNWRITTEN
+from ..text import clean
+from . import imports, pages, sheets, table
+from .people import People
 
 
 def write_reports(
-    out: Path,
-    hand_ins: Sequence[HandIn],
-    assignment: Assignment,
-    known: People | None = None,
-    regraded: dict[str, str] | None = None,
-) -> tuple[Sequence[Mark], list[str]]:
+    out: Path, hand_ins: Sequence[HandIn], assignment: Assignment, known: People, regraded: dict[str, str]
+) -> tuple[Sequence[table.Mark], list[str]]:
     """Write all reports of a batch. Whatever one submission makes of its own, the others have theirs.
 
     Returns the lines of the table, and what could not be written, in a sentence each.
@@ -36,17 +30,12 @@ def write_reports(
         ValueError: somebody has made of marks.csv what cannot be read.
         OSError: something cannot be written.
     """
-    from ..status import UNWRITTEN
-    from ..text import clean
-    from . import imports, pages, people, sheets, table
-
-    known = known or people.People()
     found = [sheets.read(out / "results" / f"{one.file_name}.json", one.student, assignment) for one in hand_ins]
     found.sort(key=lambda sheet: (sheet.folder.casefold(), sheet.folder))
     # It is read again, because somebody may have written into it while the others were graded.
     given, before = table.read(out), table.seen(out)
     marks = table.decide(found, known, given, before)
-    title, problems = assignment.title, list[str]()
+    problems = list[str]()
     for old in (out / "results").glob("*.json"):  # Of an earlier batch, perhaps. What is not ours is left alone.
         (out / "report" / "students" / f"{old.stem}.html").unlink(missing_ok=True)
         shutil.rmtree(out / "code" / old.stem, ignore_errors=True)
@@ -54,15 +43,15 @@ def write_reports(
         try:
             if mark.sheet:
                 pages.write_files(out / "code", mark.sheet)
-                pages.write_student(out / "report" / "students", mark, title)
+                pages.write_student(out / "report" / "students", mark, assignment.title)
         except OSError:
             raise  # The disk is everybody's.
         except Exception as error:
             why = clean(f"its page could not be written: {type(error).__name__}: {error}")
             mark.looks.append((UNWRITTEN, why))
             problems.append(f"{mark.shown}: {why}")
-    imports.canvas(out / "canvas.csv", marks, known, title, assignment.total)
+    imports.canvas(out / "canvas.csv", marks, known, assignment.title, assignment.total)
     imports.moodle(out / "moodle.csv", marks, known)
     pages.write_class(out / "report" / "index.html", marks, assignment)
-    table.write(out, marks, given.added, before, regraded or {})
+    table.write(out, marks, given.added, before, regraded)
     return marks, problems

@@ -2,15 +2,14 @@
 
 import contextlib
 import csv
-import difflib
 import io
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 
-from ..text import cell, clean
+from ..text import clean, guarded
 from .people import People, Person
 from .sheets import tidy
 from .table import Mark
@@ -18,31 +17,22 @@ from .table import Mark
 
 def canvas(path: Path, marks: Sequence[Mark], known: People, title: str, total: float) -> None:
     """Gradebook, Import. Canvas fills an assignment that exists if the last column has its title and id."""
-    head: list[object] = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _own_column(known, title)]
-    rows: list[list[object]] = [head, ["    Points Possible", None, None, None, None, tidy(total)]]
+    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _own_column(known, title)]
+    rows: list[list[object]] = [[*head], ["    Points Possible", "", "", "", "", tidy(total)]]
     for mark, who in _marked(marks):
         # Canvas takes a row that begins so for the row with the points: nobody is called that.
-        name = f"({mark.shown})" if "points possible" in mark.shown.lower() else who.name or mark.shown
-        rows.append([name, _digits(who.id), who.sis_id, who.login, who.section, mark.mark])
-    _write(path, rows)
+        name = f"({mark.shown})" if "points possible" in mark.shown.lower() else mark.shown
+        rows.append([name, who.id, who.sis_id, who.login, who.section, mark.mark])
+    _write(path, rows, len(rows) > 2)
 
 
-def canvas_doubts(known: People, title: str, total: float, systems: Container[str]) -> list[str]:
+def canvas_doubts(known: People, title: str, total: float) -> list[str]:
     """What Canvas would make of the import that an instructor may not want, in a sentence each."""
-    columns = [name.strip() for name in known.header]
-    assignments = [name for name in columns if re.search(r"\(\d+\)$", name)]
-    if "Canvas" in systems and known and not any(one.id or one.sis_id or one.login for one in known.people):
-        return [
-            "ROSTER: there is no column ID, so canvas.csv has only names; export Canvas's whole gradebook, and use it"
-        ]
-    own = _own_column(known, title)
-    if assignments and own not in assignments:
-        (close,) = difflib.get_close_matches(title, assignments, n=1, cutoff=0)
-        told = f"title: no assignment in ROSTER is called {clean(title)!r}, so Canvas would take it for a new one"
-        return [f"{told}; there is {clean(close)}"]
-    if own not in assignments or not (given := "".join(known.possible[columns.index(own) :][:1]).strip()):
-        return []
-    with contextlib.suppress(ValueError):
+    columns, own = [name.strip() for name in known.header], _own_column(known, title)
+    if known.possible and own not in columns:
+        return [f"title: no assignment in ROSTER is called {clean(title)!r}, so Canvas would take it for a new one"]
+    with contextlib.suppress(ValueError, IndexError):
+        given = known.possible[columns.index(own)]
         if float(given) != total:
             return [
                 f"points: {clean(own)} has {clean(given)} points in Canvas, but the marks here are out of {total:g}"
@@ -56,21 +46,16 @@ def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:
     Feedback never comes without a grade, because Moodle would erase the grade.
     """
     names = [name.strip().lower() for name in known.header]
+    is_worksheet = {"identifier", "grade", "maximum grade", "feedback comments"} <= set(names)
     by_row = {who.row: mark for mark, who in _marked(marks)}
     rows: list[list[object]] = [[*known.header]]
-    if not known.is_worksheet:
-        path.unlink(missing_ok=True)
-        return
-    for person in known.people:
+    for person in known.people if is_worksheet else ():
         row: list[object] = [*person.cells]
-        row += [""] * (len(names) - len(row))
         if mark := by_row.get(person.row):
-            row[names.index("grade")] = _scaled(mark, row[names.index("maximum grade")])
-            if "feedback comments" in names:
-                row[names.index("feedback comments")] = _feedback(mark)
+            row[names.index("grade")] = _scaled(mark, person.cells[names.index("maximum grade")])
+            row[names.index("feedback comments")] = _feedback(mark)
         rows.append(row)
-    # Moodle writes a lone dash for "none yet" and reads it back; no spreadsheet runs it.
-    _write(path, rows, as_is=("-",))
+    _write(path, rows, is_worksheet)
 
 
 def _marked(marks: Iterable[Mark]) -> list[tuple[Mark, Person]]:
@@ -78,21 +63,22 @@ def _marked(marks: Iterable[Mark]) -> list[tuple[Mark, Person]]:
     return [(mark, mark.person or Person(name=mark.shown)) for mark in found]
 
 
-def _write(path: Path, rows: Sequence[Sequence[object]], as_is: Container[object] = ()) -> None:
-    """A CSV file in UTF-8 with commas; each cell is made safe but for the values in `as_is`. It is written if somebody
-    is in it."""
+def _write(path: Path, rows: Sequence[Sequence[object]], is_wanted: bool) -> None:
+    """A CSV file in UTF-8 with commas; no cell is a formula, where Moodle's lone dash for "none yet" is none."""
+    if not is_wanted:
+        path.unlink(missing_ok=True)
+        return
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(
-        [value if value in as_is else cell(value) for value in row] for row in rows
+        [guarded(clean(value, 2_000)) if isinstance(value, str) and value != "-" else value for value in row]
+        for row in rows
     )
-    if len([row for row in rows if "Points Possible" not in str(row[0])]) > 1:
-        write_text(path, text.getvalue())
-    else:
-        path.unlink(missing_ok=True)
+    write_text(path, text.getvalue())
 
 
 def _own_column(known: People, title: str) -> str:
-    """Canvas's own heading for the assignment, with its id: an import with another makes a second assignment."""
+    """The header that Canvas knows an assignment by, such as "HW (77)", where the list has it."""
+    title = clean(title)
     own = [name.strip() for name in known.header if re.fullmatch(rf"{re.escape(title)}\s*\(\d+\)", name.strip(), re.I)]
     return own[0] if len(own) == 1 else title
 
@@ -104,17 +90,10 @@ def _feedback(mark: Mark) -> str:
     return "; ".join([*parts, *filter(None, (mark.yours.get("reason"), mark.yours.get("comment")))])
 
 
-def _digits(text: str) -> object:
-    return int(text) if text.isascii() and text.isdigit() and not text.startswith("0") else clean(text)
-
-
-def _scaled(mark: Mark, maximum: object) -> object:
+def _scaled(mark: Mark, maximum: str) -> float | None:
     """The mark on the scale of the worksheet, with two decimals."""
-    try:
-        top = float(str(maximum).replace(",", "."))
-    except ValueError:
-        return mark.mark
     most = mark.sheet.all_points.most if mark.sheet else 0
-    if not 0 < top < 1e9 or not most or mark.mark is None:
-        return mark.mark
-    return tidy(mark.mark * top / most)
+    with contextlib.suppress(ValueError):
+        if most and mark.mark is not None:
+            return tidy(mark.mark * float(maximum.replace(",", ".")) / most)
+    return mark.mark

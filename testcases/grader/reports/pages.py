@@ -110,13 +110,13 @@ def write_files(folder: Path, sheet: Sheet) -> None:
     """All that was graded, as files again: a program that compares submissions reads these."""
     own = (folder / sheet.page).resolve()
     for file in sheet.files:
-        if (path := (own / file.path).resolve()).is_relative_to(own):
-            write_text(path, file.text)
+        if (path := (own / file["path"]).resolve()).is_relative_to(own):
+            write_text(path, file["text"])
 
 
 def _own_modules(sheet: Sheet) -> list[str]:
     """The files that the course does not have."""
-    return [file.path for file in sheet.files if file.path not in course_files()]
+    return [file["path"] for file in sheet.files if file["path"] not in course_files()]
 
 
 @cache

@@ -12,31 +12,30 @@ import io
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ppo_by_hand.core.files import write_text
 
-from ..text import clean, whole
+from ..text import clean
 from .sheets import Sheet
 
 FILE = "class.csv"
 """The copy in OUT."""
 COLUMNS = {
-    "folder": ("folder", "submission", "student_repository_name"),
-    "name": ("name", "full name", "student name", "student", "display name"),
-    "first": ("first name", "firstname", "given name"),
-    "last": ("last name", "surname", "lastname", "family name"),
-    "id": ("id", "canvas id", "canvas user id", "user id"),
-    "identifier": ("identifier", "roster_identifier"),
-    "sis_id": ("sis_id", "sis id", "sis user id", "id number", "idnumber", "student id"),
-    "login": ("login", "sis login id", "login id", "username", "user name", "github_username"),
-    "email": ("email", "e-mail", "email address", "mail"),
-    "section": ("section", "sections"),
+    "name": ("name", "full name", "student name", "student"),
+    "id": ("id", "canvas id", "user id"),
+    "identifier": ("identifier",),
+    "sis_id": ("sis_id", "sis user id", "id number", "student id"),
+    "login": ("login", "sis login id", "username", "github_username"),
+    "email": ("email", "email address"),
+    "section": ("section",),
 }
 """Our name of a column, and the headers it is known by, in any case of letters."""
-MAX_BYTES = 16 * 2**20
+SUREST = {"Canvas": "id", "Moodle": "identifier", "Gradescope": "email"}
+"""What a platform knows a person by: where the list has it, no name counts."""
 ANOTHER = "its number is on the list, with another person's name"
 NOBODY = "no line of the list fits it"
 
@@ -47,11 +46,10 @@ class Person:
 
     row: int = 0
     """Line in the file, the header being 1."""
-    folder: str = ""
     name: str = ""
     id: str = ""
     identifier: str = ""
-    """Moodle's "Participant 123"."""
+    """Moodle's "Participant 123", or what GitHub Classroom calls somebody."""
     sis_id: str = ""
     login: str = ""
     email: str = ""
@@ -82,12 +80,6 @@ class People:
     def __bool__(self) -> bool:
         return bool(self.people)
 
-    @property
-    def is_worksheet(self) -> bool:
-        """Moodle's grading worksheet."""
-        wanted = {"identifier", "grade", "maximum grade", "last modified (grade)"}
-        return wanted <= {name.strip().lower() for name in self.header}
-
     def named(self, key: str) -> Person | None:
         """Who has this id, or this name alone."""
         found = [one for one in self.people if _plain(key) in one.ids | {_plain(one.name)}]
@@ -106,43 +98,30 @@ def kept(out: Path, given: Path | None) -> People:
 
 
 def keep(out: Path, given: Path | None) -> None:
-    if given and not (os.path.exists(out / FILE) and os.path.samefile(given, out / FILE)):
-        write_text(out / FILE, csv_text(given))
-
-
-def csv_text(path: Path) -> str:
-    """A table as spreadsheets save it.
-
-    Raises:
-        ValueError: it is too large, or in an encoding that does not say which it is.
-    """
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path.name}: expected at most {MAX_BYTES:,} bytes")
-    data = path.read_bytes()
-    try:
-        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(
-            f"{path.name}: expected UTF-8, got letters of another encoding; in a spreadsheet, save it as CSV UTF-8"
-        ) from None
+    if given:
+        write_text(out / FILE, given.read_text("utf-8-sig"))
 
 
 def csv_rows(path: Path) -> list[tuple[int, list[str]]]:
-    """Each row with the number of its line, the header's first.
+    """Each row, as long as the header at least, with the number of its line; the header's first.
 
     Raises:
         ValueError: it is no table.
     """
-    text = csv_text(path)
-    header = text.lstrip("\n").partition("\n")[0]
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=header.count), strict=True)
+        text = path.read_text("utf-8-sig")
+        separator = max(",;\t", key=text.lstrip("\n").partition("\n")[0].count)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         rows = [(reader.line_num, row) for row in reader if any(value.strip() for value in row)]
+    except UnicodeDecodeError:
+        told = "expected UTF-8, got letters of another encoding; in a spreadsheet, save it as CSV UTF-8"
+        raise ValueError(f"{path.name}: {told}") from None
     except csv.Error as error:
         raise ValueError(f"{path.name}: cannot be read as a CSV file: {error}") from None
     if not rows:
         raise ValueError(f"{path.name}: expected a line with the names of the columns, and it is empty")
-    return rows
+    width = len(rows[0][1])
+    return [(number, [*row, *[""] * (width - len(row))]) for number, row in rows]
 
 
 def read(path: Path) -> People:
@@ -153,12 +132,8 @@ def read(path: Path) -> People:
     """
     (_, header), *rows = csv_rows(path)
     names = [name.strip().lower() for name in header]
-    places = {
-        key: min(names.index(one) for one in known if one in names)
-        for key, known in COLUMNS.items()
-        if not set(known).isdisjoint(names)
-    }
-    if not set(places) - {"section", "folder"}:
+    places = {key: names.index(one) for key, known in COLUMNS.items() for one in known[::-1] if one in names}
+    if not set(places) - {"section"}:
         told = clean(", ".join(header))
         raise ValueError(f"{path.name}: expected columns such as name, id, sis_id, login or email, got {told!r}")
     found = People(header=header)
@@ -168,14 +143,9 @@ def read(path: Path) -> People:
         if row[0].strip().lower() in ("points possible", "student, test"):
             found.possible = row if "possible" in row[0].lower() else found.possible
             continue
-        values = {key: whole(row[place]) for key, place in places.items() if place < len(row)}
-        both = f"{values.pop('first', '')} {values.pop('last', '')}".strip()
-        if not values.get("name"):
-            # GitHub Classroom has one name for each login, which it calls the identifier.
-            values["name"] = both or (values.get("login") and values.get("identifier")) or ""
-        if values.get("login") and "github_username" in names:
-            values["identifier"] = ""
-        person = Person(number, **values, cells=tuple(row))
+        values: dict[str, Any] = {key: row[place].strip() for key, place in places.items()}
+        values["name"] = values.get("name") or values.get("identifier", "")
+        person = Person(number, cells=tuple(row), **values)
         if not person.key:
             raise ValueError(f"{path.name}, line {number}: expected a name or an id, got {clean(','.join(row))!r}")
         for one in person.ids:
@@ -192,7 +162,7 @@ def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person | No
     """
     if not known:
         return {sheet.page: (_of_export(sheet), "") for sheet in sheets}
-    logins = _logins([sheet for sheet in sheets if sheet.system in ("GitHub", "archive", "folder")], known)
+    logins = _logins([sheet.folder for sheet in sheets if sheet.system == "GitHub"], known)
     found = {sheet.page: _find(sheet, known.people, logins) for sheet in sheets}
     often = Counter(person.row for person, _ in found.values() if person)
     for page, (person, _) in found.items():
@@ -203,34 +173,27 @@ def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person | No
 
 
 def _of_export(sheet: Sheet) -> Person | None:
+    if sheet.system not in SUREST:
+        return None
     first, *_ = *sheet.ids, ""
-    if sheet.system == "Canvas":
-        return Person(name=sheet.name, id=first) if first.isdigit() else None
-    if sheet.system == "Moodle":
-        return Person(name=sheet.name, identifier=first)
-    if sheet.system == "Gradescope":
-        return Person(name=sheet.name, email=first) if "@" in first else Person(name=sheet.name, sis_id=first)
-    return None
+    kind = SUREST[sheet.system] if sheet.system != "Gradescope" or "@" in first else "sis_id"
+    by: dict[str, Any] = {kind: first}
+    return Person(name=sheet.name, **by)
 
 
-def _find(sheet: Sheet, people: Iterable[Person], logins: Mapping[str, Person]) -> tuple[Person | None, str]:
-    """The surest first: the folder that the list names, ids, a repository's login, names."""
-    if folder := [one for one in people if one.folder and _plain(one.folder) == _plain(sheet.folder)]:
-        return _alone(folder)
-    ids = {_plain(one) for one in sheet.ids}
+def _find(sheet: Sheet, people: Sequence[Person], logins: Mapping[str, Person]) -> tuple[Person | None, str]:
+    """The surest first: ids, a repository's login, names."""
+    ids = {_plain(one) for one in sheet.ids or [sheet.folder]}
     if numbered := [one for one in people if ids & one.ids]:
         person, why = _alone(numbered)
-        # Canvas and Moodle write a number and a name, and a name can look like somebody's number.
-        return (person, why) if not person or _fits(sheet, person) else (None, ANOTHER)
-    if sheet.page in logins:
-        return logins[sheet.page], ""
-    if {"Canvas": any(one.id for one in people), "Moodle": any(one.identifier for one in people)}.get(sheet.system):
+        return (None, ANOTHER) if person and not _agrees(sheet, person) else (person, why)
+    if sheet.folder in logins:
+        return logins[sheet.folder], ""
+    surest = SUREST.get(sheet.system)
+    if surest and any(getattr(one, surest) for one in people):
         return None, NOBODY
-    if sheet.system == "Gradescope":
-        # People write their names themselves there; the address is verified.
-        people = [one for one in people if not one.email or not any("@" in id for id in sheet.ids)]
     wanted = {_joined(one) for one in (sheet.folder, sheet.name)} - {""}
-    return _alone([one for one in people if wanted & (_turned(one.name) | {_joined(id) for id in one.ids})])
+    return _alone([one for one in people if wanted & _turned(one.name)])
 
 
 def _alone(found: Sequence[Person]) -> tuple[Person | None, str]:
@@ -240,23 +203,23 @@ def _alone(found: Sequence[Person]) -> tuple[Person | None, str]:
     return None, f"fits several lines of the list ({lines})" if found else NOBODY
 
 
-def _fits(sheet: Sheet, person: Person) -> bool:
-    """Whether the name that a platform writes beside a number is this person's, as far as both are known."""
+def _agrees(sheet: Sheet, person: Person) -> bool:
+    """Canvas and Moodle write a name and a number, and a name can look like somebody's number. Moodle puts the name of
+    a group first."""
     if sheet.system not in ("Canvas", "Moodle") or not sheet.name or not person.name:
         return True
-    # Moodle puts the name of a group first.
-    name, names = _joined(sheet.name), _turned(person.name)
-    return name in names or (sheet.system == "Moodle" and name.endswith(tuple(names)))
+    return _joined(sheet.name).endswith(tuple(_turned(person.name)))
 
 
-def _logins(sheets: Sequence[Sheet], known: People) -> dict[str, Person]:
+def _logins(folders: Sequence[str], known: People) -> dict[str, Person]:
     """Of repositories, which are called by the assignment and a login: what all have in common is the assignment."""
     by_login = {_plain(person.login): person for person in known.people if person.login}
-    folders = {sheet.page: _plain(sheet.folder) for sheet in sheets}
-    shared = os.path.commonprefix(list(folders.values())) if len(folders) > 1 else ""
-    cuts = [place + 1 for place, letter in enumerate(shared) if letter == "-"]
-    found = [{page: by_login[name[cut:]] for page, name in folders.items() if name[cut:] in by_login} for cut in cuts]
-    return max(found, key=len, default={})
+    best: dict[str, Person] = {}
+    for place, letter in enumerate(os.path.commonprefix(folders)):
+        if letter == "-":
+            logins = {folder: by_login.get(_plain(folder[place + 1 :])) for folder in folders}
+            best = max(best, {folder: person for folder, person in logins.items() if person}, key=len)
+    return best
 
 
 def _plain(text: str) -> str:

@@ -1,7 +1,7 @@
 """The results of a batch, read back from OUT/results/*.json (see ../schema.md), on the scale of the assignment.
 
 Whatever is in a file, reading it gives a sheet: one that is not as the schema says is a grader-error without points.
-All text in a sheet is safe to show, but for `folder`.
+All text in a sheet is safe to show.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from ..intake.submissions import Doubt
 from ..marking.assignment import Assignment
 from ..status import GRADED, GRADER, MISSING, NOT_STARTED, STATUSES, TAMPER, UNSAFE
-from ..text import clean, clean_lines
+from ..text import clean, clean_lines, name_of
 
 
 @dataclass(frozen=True)
@@ -73,30 +73,13 @@ class Lesson:
         statuses = {exercise.status for exercise in self.exercises}
         return statuses.pop() if len(statuses) == 1 and statuses <= {MISSING, NOT_STARTED} else ""
 
-    @property
-    def short(self) -> str:
-        """Such as "Lesson 4: GAE"."""
-        digits, _, title = self.name.removeprefix("lesson").partition("_")
-        words = [word.upper() if word in ("gae", "kl", "ppo") else word for word in title.split("_")]
-        return f"Lesson {int(digits)}: {' '.join(words)}" if digits.isascii() and digits.isdigit() else self.name
-
-
-@dataclass(frozen=True)
-class File:
-    """One that was graded."""
-
-    path: str
-    text: str
-    cut: int = 0
-    """Letters that are not shown."""
-
 
 @dataclass(frozen=True)
 class Sheet:
     """One submission."""
 
     folder: str
-    """The name as it was found: it is what identifies a submission."""
+    """Its name, which identifies a submission."""
     page: str
     """The name of its results file, without suffix: safe everywhere, and unique in the batch."""
     status: str = GRADER
@@ -110,7 +93,8 @@ class Sheet:
     notes: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     lessons: tuple[Lesson, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[Mapping[str, Any], ...] = ()
+    """Path, text, and the number of letters that are cut, of each that was graded."""
     code: str = ""
     """A hash of it."""
 
@@ -162,10 +146,7 @@ def read(path: Path, student: str, assignment: Assignment) -> Sheet:
 
 def only(out: Path, assignment: Assignment) -> Sheet:
     """The sheet of a batch of one; without a verdict if there is none."""
-    files = sorted((out / "results").glob("*.json"))
-    if len(files) != 1:
-        return Sheet("submission", "submission", notes=(f"expected one results file, got {len(files)}: grade again",))
-    return read(files[0], "submission", assignment)
+    return read(next((out / "results").glob("*.json"), out / "results/none.json"), "submission", assignment)
 
 
 def sheet_of(data: Mapping[str, Any], file_name: str, assignment: Assignment) -> Sheet:
@@ -177,18 +158,20 @@ def sheet_of(data: Mapping[str, Any], file_name: str, assignment: Assignment) ->
     exercises = [_exercise(lesson, name, one, factors[lesson, name]) for (lesson, name), one in found.items()]
     lessons = sorted({clean(lesson) for lesson in data["lessons"]})
     return Sheet(
-        folder=str(data["student"]) or "(no name)",
+        folder=name_of(data["student"]) or "(no name)",
         page=file_name,
         status=GRADER if any(one.status == GRADER for one in exercises) else clean(data["status"]),
         system=clean(data["system"]),
-        name=clean(data["name"]),
-        ids=tuple(clean(one) for one in data["ids"]),
+        name=name_of(data["name"]),
+        ids=tuple(name_of(one) for one in data["ids"]),
         sandbox=clean(data["sandbox"]),
         seconds=float(data["seconds"]),
         notes=tuple(clean(note, 500) for note in data["notes"]),
         doubts=tuple(Doubt(clean(one["kind"]), clean(one["text"], 500)) for one in data["doubts"]),
         lessons=tuple(Lesson(name, tuple(one for one in exercises if one.lesson == name)) for name in lessons),
-        files=tuple(File(clean(one["path"]), _code(one["text"]), int(one["cut"])) for one in data["files"]),
+        files=tuple(
+            {"path": clean(one["path"]), "text": _code(one["text"]), "cut": int(one["cut"])} for one in data["files"]
+        ),
         code=clean(data["code"]),
     )
 

@@ -21,13 +21,13 @@ from typing import Any
 from ppo_by_hand.core.files import write_json, write_text
 
 from .. import status
-from ..text import cell, clean, guarded, unguarded, whole
+from ..text import clean, guarded, name_of, unguarded
 from .people import People, Person, csv_rows, match
 from .sheets import Sheet, number, tidy
 
 FILE, LAST, SEEN = "marks.csv", "marks.last.csv", ".marks.json"
 COLUMNS = ("folder", "student", "id", "points", "score", "reason", "regrade", "flags", "comment")
-YOURS = ("score", "reason", "regrade", "comment")
+OURS = ("folder", "student", "id", "points", "flags")
 NOTHING = "nothing handed in"
 
 
@@ -80,9 +80,16 @@ class Mark:
 
     @property
     def shown(self) -> str:
-        """The name for people to read. What Canvas makes of a name, "leeann", is less than its folder says."""
-        is_known = self.person and (self.person.row or not self.sheet or self.sheet.system in ("Moodle", "Gradescope"))
-        return clean((self.person.name if self.person and is_known else "") or self.folder) or "(no name)"
+        """The name for people to read."""
+        return name_of((self.person.name if self.person else "") or self.folder) or "(no name)"
+
+    def state(self, before: Mapping[str, Any]) -> dict[str, Any]:
+        """What the next run has to know: our id, the code, and of which code an instructor's score is, which is that of
+        the table in which it was new."""
+        assert self.sheet
+        edit = [self.yours.get("score", ""), self.yours.get("reason", "")]
+        edit_code = before.get("edit_code" if edit == before.get("edit") else "code", self.sheet.code)
+        return {"id": name_of(self.ours), "code": self.sheet.code, "edit": edit, "edit_code": edit_code}
 
     @property
     def flags(self) -> list[str]:
@@ -103,36 +110,25 @@ def read(out: Path) -> Table:
         return Table()
     (_, header), *rows = csv_rows(path)
     names = [name.strip().lower() for name in header]
-    while names and not names[-1]:
-        names.pop()
-    missing = [name for name in COLUMNS if name not in names]
-    if missing or len(set(names)) != len(names) or "" in names:
+    if not set(COLUMNS) <= set(names) or len(set(names)) != len(names):
         wanted = f"expected the columns {', '.join(COLUMNS)}, each once"
         raise ValueError(f"{FILE}: {wanted}, got {clean(', '.join(header))}; {LAST} has the table before it")
     table, seen = Table(added=[name for name in names if name not in COLUMNS]), dict[str, int]()
     for place, row in rows:
+        where = f"{FILE}, line {place}"
         if len(row) > len(header):
-            raise ValueError(
-                f"{FILE}, line {place}: expected {len(header)} cells, got {len(row)}; a comma needs quotes"
-            )
-        values = [unguarded(value).strip() for value in [*row, *[""] * len(names)][: len(names)]]
-        line = dict(zip(names, values, strict=True))
-        line["id"] = whole(line["id"])
-        _check(place, line, seen)
+            raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}; a comma needs quotes")
+        line = dict(zip(names, [unguarded(value).strip() for value in row], strict=True))
+        if line["score"] and _number(line["score"]) is None:
+            raise ValueError(f"{where}: score: expected a number from 0, got {clean(line['score'])!r}")
+        key = line["folder"] or line["id"]
+        if not key:
+            raise ValueError(f"{where}: expected a folder or an id, got neither")
+        if key in seen:
+            raise ValueError(f"{where}: {clean(key)!r} has line {seen[key]} as well: remove one of the two")
+        seen[key] = place
         table.lines.append(line)
     return table
-
-
-def _check(place: int, line: Line, seen: dict[str, int]) -> None:
-    where = f"{FILE}, line {place}"
-    if line["score"] and _number(line["score"]) is None:
-        raise ValueError(f"{where}: score: expected a number from 0, got {clean(line['score'])!r}")
-    key = line["folder"] or f"\0{line['id']}"
-    if key == "\0":
-        raise ValueError(f"{where}: expected a folder or an id, got neither")
-    if key in seen:
-        raise ValueError(f"{where}: {clean(key.strip(chr(0)))!r} has line {seen[key]} as well: remove one of the two")
-    seen[key] = place
 
 
 def _number(text: str) -> float | None:
@@ -154,30 +150,42 @@ def seen(out: Path) -> dict[str, Any]:
 
 def decide(sheets: Sequence[Sheet], known: People, table: Table, before: Mapping[str, Any]) -> list[Mark]:
     """The lines of the next table: every submission, everybody else on the list, and no edit is lost."""
-    owners = match(sheets, known)
-    lines = {line["folder"]: line for line in table.lines if line["folder"]}
-    marks = []
+    owners, rest, marks = match(sheets, known), [*table.lines], []
     for sheet in sheets:
-        line, (person, why) = lines.pop(_in_table(sheet.folder), None), owners[sheet.page]
+        person, why = owners[sheet.page]
         mark = Mark(sheet, sheet.folder, person, ours=person.key if person else "", looks=[*_of_the_run(sheet)])
-        _with(mark, line)
+        line = _take(mark, rest, "folder", sheet.folder)
         _say_whose(mark, line["id"] if line else "", why, known, before.get(sheet.folder) or {})
         marks.append(mark)
-    rest = [*lines.values(), *(line for line in table.lines if not line["folder"])]
-    _give_back(marks, rest)
+    rest = [line for line in rest if any(value for name, value in line.items() if name not in OURS)]
     have = {mark.person.key for mark in marks if mark.person}
-    for person in known.people:
-        if person.key not in have:
-            own = [one for one in rest if not one["folder"] and one["id"] == person.key]
-            marks.append(_with(Mark(person=person), own[0] if own else None))
-            rest = [one for one in rest if one not in own]
-    for line in rest:
-        if any(line[name] for name in (*YOURS, *table.added)):
-            marks.append(_left(line, have, known))
-    _check_owners(marks, bool(known))
+    marks += [Mark(person=person) for person in known.people if person.key not in have]
     for mark in marks:
+        # A spreadsheet may have changed the name of a folder, or somebody has handed in who had not, or no more.
+        if mark.person and not mark.yours:
+            _take(mark, rest, "id", mark.person.key)
+    for line in [*rest]:
+        mark = Mark(person=known.named(line["id"]) or Person(name=line["student"], id=line["id"]))
+        _take(mark, rest, "folder", line["folder"])
+        mark.problem = "" if line["id"] else "nobody's line"
+        marks.append(mark)
+    for mark in marks:
+        if mark.folder and not mark.sheet:
+            why = "the submission of this line is not in this run; what you wrote is kept"
+            mark.looks.append((status.NOT_FOUND, why))
         _compare(mark, before.get(mark.folder) or {})
+    _check_owners(marks, bool(known))
     return marks
+
+
+def _take(mark: Mark, lines: list[Line], column: str, value: str) -> Line | None:
+    """Give a mark the first of these lines that has this in a column; it is nobody else's then."""
+    line = next((line for line in lines if line[column] == value), None)
+    if line:
+        lines.remove(line)
+        mark.folder = mark.folder or line["folder"]
+        mark.yours = {name: value for name, value in line.items() if name not in OURS}
+    return line
 
 
 def _of_the_run(sheet: Sheet) -> Iterator[tuple[str, str]]:
@@ -196,20 +204,9 @@ def _of_the_run(sheet: Sheet) -> Iterator[tuple[str, str]]:
         yield doubt.kind, doubt.text
 
 
-def _in_table(text: str) -> str:
-    """A folder, or an id, as it is read back from the table."""
-    return unguarded(str(cell(text))).strip()
-
-
-def _with(mark: Mark, line: Line | None) -> Mark:
-    known = {"folder", "student", "id", "points", "flags"}
-    mark.yours = {name: value for name, value in line.items() if name not in known} if line else {}
-    return mark
-
-
 def _say_whose(mark: Mark, given: str, why: str, known: People, before: Mapping[str, Any]) -> None:
     """An id that is not the one that we wrote is the instructor's."""
-    if given and given not in (_in_table(before.get("id") or ""), _in_table(mark.ours)):
+    if given and given not in (before.get("id"), mark.ours):
         mark.person = known.named(given) or Person(name=mark.sheet.name if mark.sheet else "", id=given)
         why = f"the id {clean(given)} of {FILE} is on no line of the list" if known and not mark.person.row else ""
     if why:
@@ -223,38 +220,8 @@ def _compare(mark: Mark, before: Mapping[str, Any]) -> None:
     score, points = number(mark.score), "none" if mark.points is None else number(mark.points)
     said = clean(mark.yours.get("reason") or "no reason given")
     mark.looks.append((status.GIVEN, f"{score}, points of the tests: {points}; {said}"))
-    if mark.sheet and mark.score > mark.sheet.all_points.most > 0:
-        mark.looks.append((status.GIVEN, f"{score} of {number(mark.sheet.all_points.most)}: more than there are"))
-    if mark.sheet and _code_of(mark, before) != mark.sheet.code:
+    if mark.sheet and mark.state(before)["edit_code"] != mark.sheet.code:
         mark.looks.append((status.CONFLICT, f"the code has changed since the score {score} was given"))
-
-
-def _code_of(mark: Mark, before: Mapping[str, Any]) -> str:
-    """The code that the score was given for: that of the table in which it was new."""
-    assert mark.sheet
-    is_known = [mark.yours.get("score", ""), mark.yours.get("reason", "")] == before.get("edit")
-    return str(before.get("edit_code" if is_known else "code", mark.sheet.code))
-
-
-def _give_back(marks: Sequence[Mark], rest: list[Line]) -> None:
-    """A line whose folder nobody has any more is that of who has its id: a spreadsheet may have changed the name, or
-    somebody has handed in who had not."""
-    for mark in marks:
-        fits = [line for line in rest if mark.person and not mark.yours and line["id"] == mark.person.key]
-        if len(fits) == 1:
-            _with(mark, fits[0])
-            rest.remove(fits[0])
-
-
-def _left(line: Line, have: set[str], known: People) -> Mark:
-    """Somebody has written into a line whose submission is gone: it stays."""
-    person = known.named(line["id"]) or Person(name=line["student"], id=line["id"])
-    mark = _with(Mark(folder=line["folder"], person=person), line)
-    if line["folder"]:
-        mark.looks.append((status.NOT_FOUND, "the submission of this line is not in this run; what you wrote is kept"))
-    if line["id"] in have or not line["id"]:
-        mark.problem = "nobody's line" if not line["id"] else "another line has its id"
-    return mark
 
 
 def _check_owners(marks: Iterable[Mark], has_list: bool) -> None:
@@ -262,7 +229,7 @@ def _check_owners(marks: Iterable[Mark], has_list: bool) -> None:
     lines: dict[str, list[Mark]] = {}
     for mark in marks:
         if has_list and not (mark.person and mark.person.row):
-            mark.problem = mark.problem or "nobody's yet"
+            mark.problem = "nobody's yet"
         elif mark.person and not mark.problem:
             lines.setdefault(mark.person.key, []).append(mark)
     for key, found in lines.items():
@@ -282,28 +249,25 @@ def write(
         regraded: by folder, what this run has graded again: it is done.
     """
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*COLUMNS, *map(guarded, added)])
+    columns = [*COLUMNS, *added]
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writerow({name: guarded(name) for name in columns})
     for mark in marks:
-        yours = {**dict.fromkeys((*YOURS, *added), ""), **mark.yours}
-        if mark.sheet and yours["regrade"] == regraded.get(_in_table(mark.folder)):
-            yours["regrade"] = ""
-        safe = {name: guarded(value) for name, value in yours.items()}
-        ours = [cell(mark.folder), cell(mark.shown), cell(mark.person.key if mark.person else ""), cell(mark.points)]
-        flags = cell(" | ".join(mark.flags))
-        row = [*ours, *(safe[name] for name in YOURS[:3]), flags, safe["comment"], *(safe[name] for name in added)]
-        writer.writerow(row)
+        row = {
+            **mark.yours,
+            "folder": mark.folder,
+            "student": mark.shown,
+            "id": name_of(mark.person.key) if mark.person else "",
+            "points": "" if mark.points is None else number(mark.points),
+            "flags": " | ".join(mark.flags),
+        }
+        if mark.sheet and row.get("regrade") == regraded.get(mark.folder):
+            row["regrade"] = ""
+        writer.writerow({name: guarded(value) for name, value in row.items()})
     path, new = out / FILE, "\ufeff" + text.getvalue()
     if path.exists() and path.read_bytes() != new.encode():
         shutil.copyfile(path, out / LAST)  # So that there is a table at any moment, even on a full disk.
     write_text(path, new, lasting=True)
-    now = {mark.folder: _state(mark, before.get(mark.folder) or {}) for mark in marks if mark.sheet}
+    now = {mark.folder: mark.state(before.get(mark.folder) or {}) for mark in marks if mark.sheet}
     write_json(out / SEEN, {**before, **now})
     return path
-
-
-def _state(mark: Mark, before: Mapping[str, Any]) -> dict[str, Any]:
-    assert mark.sheet
-    edit = [mark.yours.get("score", ""), mark.yours.get("reason", "")]
-    found = {"id": mark.ours, "code": mark.sheet.code}
-    return {**found, "edit": edit, "edit_code": _code_of(mark, before)} if any(edit) else found

@@ -8,7 +8,7 @@ import pytest
 
 from testcases.grader.tests.reports.data import SYSTEMS, edit, looked_at
 from testcases.grader.tests.running import TARGET, check, packed, put, results, table, times
-from testcases.grader.text import clean
+from testcases.grader.text import name_of
 from testcases.harness.catalog import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.runner import entries
 
@@ -65,7 +65,7 @@ def lay_out(folder: Path) -> dict[str, str]:
         )[layout]
         authors += f"{key}:\n  :submitters:\n  - :name: {name!r}\n    :email: p{number}@x.edu\n" if layout == 2 else ""
         put(folder, files)
-        wanted[clean(key)] = text
+        wanted[name_of(key)] = text
     (folder / "submission_metadata.yml").write_text(authors, "utf-8")
     return wanted
 

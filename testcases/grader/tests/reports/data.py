@@ -57,12 +57,14 @@ def kept(out: Path, *results: dict[str, Any]) -> Path:
     return out
 
 
-def report(out: Path, asked: Assignment | None = None, roster: Path | None = None, **more: Any) -> Any:
+def report(
+    out: Path, asked: Assignment | None = None, roster: Path | None = None, regraded: dict[str, str] | None = None
+) -> Any:
     """All reports of what is in `results/`."""
     hand_ins = [HandIn(path.stem, path.stem) for path in sorted((out / "results").glob("*.json"))]
     known = people.kept(out, roster)
     people.keep(out, roster)
-    return write_reports(out, hand_ins, asked or everything(), known, **more)
+    return write_reports(out, hand_ins, asked or everything(), known, regraded or {})
 
 
 def edit(out: Path, key: str, **cells: str) -> bytes:

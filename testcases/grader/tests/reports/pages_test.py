@@ -9,6 +9,7 @@ import pytest
 
 from testcases.grader.marking.assignment import everything
 from testcases.grader.reports import pages, write_reports
+from testcases.grader.reports.people import People
 from testcases.grader.status import STATUSES
 from testcases.grader.tests.reports.data import (
     CAUSE,
@@ -162,7 +163,7 @@ def test_what_is_old_is_removed_and_nothing_else(tmp_path: Path):
     report(kept(tmp_path, result("ann", files=FILES)))
     (tmp_path / "report/students/mine.html").touch()
     (tmp_path / "code/mine").mkdir()
-    write_reports(tmp_path, [], everything())
+    write_reports(tmp_path, [], everything(), People(), {})
     left = [path.name for folder in ("report/students", "code") for path in (tmp_path / folder).iterdir()]
     assert left == ["mine.html", "mine"] and not table(tmp_path)
 

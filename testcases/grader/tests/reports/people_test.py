@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from testcases.grader.reports import people
 from testcases.grader.reports.imports import canvas_doubts
 from testcases.grader.reports.people import ANOTHER, NOBODY
@@ -19,7 +17,7 @@ MOODLE = (
     "Identifier,Full name,Email address,Grade,Maximum Grade,Last modified (grade),Feedback comments\n"
     "Participant 21,Ann Lee,Ann@x.edu,,50,-,\nParticipant 22,Cem Öz,c@x.edu,7,50,-,old\n"
 )
-NAMES = "First name,Last name,Login\nAnn,Lee,al3\nBob,Smith,bob-x\n雷,李,x\n"
+NAMES = "Name,Login\nAnn Lee,al3\nBob Smith,bob-x\n雷 李,x\n"
 CLASSROOM = "identifier,github_username,github_id,name\nAnn Lee,al3,1,\n"
 TWICE = "2 submissions fit line 2 of the list: remove those that do not count"
 
@@ -36,17 +34,14 @@ def one(system: str, folder: str, name: str = "", *ids: str) -> Sheet:
         "canvas-another-name": (CANVAS, [one("Canvas", "evil_11", "evil", "11")], [ANOTHER]),
         "canvas-number-in-a-name": (CANVAS, [one("Canvas", "lee_11_ann_13", "leeann_11", "13")], ["13"]),
         "canvas-not-on-the-list": (CANVAS, [one("Canvas", "leeann_99", "leeann", "99")], [NOBODY]),
-        "moodle": (MOODLE, [one("Moodle", "x", "Ann Lee", "Participant 21")], ["Participant 21"]),
         "moodle-group": (MOODLE, [one("Moodle", "x", "Group A-Ann Lee", "Participant 21")], ["Participant 21"]),
         "moodle-another-name": (MOODLE, [one("Moodle", "x", "Team A", "Participant 21")], [ANOTHER]),
         "gradescope-address": (MOODLE, [one("Gradescope", "x", "", "ann@x.edu")], ["Participant 21"]),
         "gradescope-another": (MOODLE, [one("Gradescope", "Ann Lee", "Ann Lee", "eve@x.edu")], [NOBODY]),
         "github": (NAMES, [one("GitHub", f"hw-2-{who}") for who in ("al3", "bob-x", "e")], ["al3", "bob-x", NOBODY]),
-        "github-alone": (NAMES, [one("GitHub", "hw-2-al3")], [NOBODY]),
-        "github-identifier": (CLASSROOM, [one("folder", "Ann Lee")], ["al3"]),
+        "github-identifier": (CLASSROOM, [one("GitHub", "hw-2-al3"), one("folder", "Bo")], ["Ann Lee", NOBODY]),
         "folder-turned": (NAMES, [one("folder", "Lee, Ann")], ["al3"]),
         "folder-without-spaces": (NAMES, [one("folder", "李雷")], ["x"]),
-        "folder-login": (NAMES, [one("folder", "AL3")], ["al3"]),
         "folder-two-of-one-name": (CANVAS, [one("folder", "Cem Öz")], ["fits several lines of the list (4, 5)"]),
         "folder-nobody": (NAMES, [one("folder", "Ann")], [NOBODY]),
         "two-of-one-person": (
@@ -71,9 +66,8 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
     assert lee == ["Participant 21", "Ann Lee", "Ann@x.edu", "25", "50", "-", "lesson04_gae 3/6"]
 
 
-@pytest.mark.parametrize("comma, encoding", [(",", "utf-8-sig"), (";", "utf-8"), ("\t", "utf-16")])
-def test_lists_as_other_programs_write_them(tmp_path: Path, comma: str, encoding: str):
-    (tmp_path / "class.csv").write_bytes("Name,ID,E-mail\r\nZoë,7.0,z@x\r\n".replace(",", comma).encode(encoding))
+def test_a_list_with_the_commas_of_another_country(tmp_path: Path):
+    (tmp_path / "class.csv").write_text("Name;ID;Email\nZoë;7;z@x\n", "utf-8-sig")
     (found,) = people.read(tmp_path / "class.csv").people
     assert (found.name, found.id, found.email) == ("Zoë", "7", "z@x")
 
@@ -85,14 +79,11 @@ def test_lists_as_other_programs_write_them(tmp_path: Path, comma: str, encoding
         "other-points": ("Student,ID,HW (77)", "100", "HW", "points: HW (77) has 100 points in Canvas, but"),
         "points-that-nobody-may-change": ("Student,ID,HW (77)", "(read only)", "HW", ""),
         "no-such-assignment": ("Student,ID,HW (77)", "20", "HW2", "title: no assignment in ROSTER is called 'HW2', so"),
-        "the-closest-is-named": ("Student,ID,Quiz (7)", "20", "HW", "; there is Quiz (7)"),
-        "no-id": ("Student,Number,Group", "20", "HW", "ROSTER: there is no column ID, so canvas.csv has only names"),
-        "another-list": ("Student,ID,Group", "20", "HW", ""),
     },
 )
 def test_what_an_import_into_canvas_would_do(tmp_path: Path, head: str, possible: str, title: str, wanted: str):
     put(tmp_path, {"class.csv": f'{head}\n    Points Possible,,{possible}\n"Lee, Ann",11,\n'})
-    told = canvas_doubts(people.read(tmp_path / "class.csv"), title, 20, ["Canvas"])
+    told = canvas_doubts(people.read(tmp_path / "class.csv"), title, 20)
     assert [wanted in one for one in told] == [True] * bool(wanted), told
 
 
