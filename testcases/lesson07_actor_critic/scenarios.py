@@ -10,7 +10,6 @@ from peft import LoraConfig, get_peft_model  # It takes seconds to load: not in 
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from testcases.harness.doubles.calls import forget_the_batch
 from testcases.harness.doubles.models import Line
 
 from .scenarios_digits import DigitCritic, DigitPolicy, Digits, digit_head
@@ -94,15 +93,13 @@ def shared_actor_critic(
 def passes(
     lesson: Any, input_ids: Tensor, attention_mask: Tensor, prompt_length: int, method: str = "forward"
 ) -> dict[str, Any]:
-    """What a call costs, the second time as the first; `method`: as in `actor_critic`, or "shared"."""
+    """What a call costs; `method`: as in `actor_critic`, or "shared"."""
     policy, critic = DigitPolicy(), DigitCritic()
     if method == "shared":
         call = lesson.SharedPolicyAndValue(policy).double()
     else:
         call = getattr(lesson.PolicyAndValue(policy, critic).double(), method)
     with torch.no_grad():
-        call(input_ids, attention_mask, prompt_length)
-        policy.transformer.calls = critic.backbone.calls = policy.words_for = 0
         call(input_ids, attention_mask, prompt_length)
     rows, columns = attention_mask.shape
     return {
@@ -127,11 +124,7 @@ class _Method(nn.Module):
 def _with_parameters(
     model: nn.Module, parameters: dict[str, Tensor | None], *arguments: Any, method: str = "forward"
 ) -> Any:
-    """Call a model with these parameters in place of its own: gradients then reach the tensors that were given.
-
-    It has read another batch of the same shape before, of which it may keep nothing.
-    """
-    forget_the_batch(model, method, *(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
+    """Call a model with these parameters in place of its own: gradients then reach the tensors that were given."""
     dtype = next(model.parameters()).dtype
     given = {f"model.{name}": value.to(dtype) for name, value in parameters.items() if value is not None}
     return functional_call(_Method(model, method), given, arguments)
@@ -159,12 +152,8 @@ def _response_part(outputs: Any, attention_mask: Tensor, prompt_length: int, met
 def critic_of(
     lesson: Any, gain: Tensor, weight: Tensor, bias: Tensor, frozen: tuple[str, ...] = (), trained: bool = False
 ) -> Any:
-    """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds.
-
-    Another one was made before the reward model had them.
-    """
+    """The critic made from a reward model with these weights; `trained` then adds 1 to all that the critic holds."""
     reward_model = _reward_model_on(lesson, Digits()).to(gain.dtype)
-    lesson.critic_from_reward_model(reward_model)
     with torch.no_grad():
         reward_model.backbone.gain.copy_(gain)
         reward_model.backbone.offset.fill_(7.0)
@@ -255,19 +244,10 @@ def frozen_layers(lesson: Any, **made: Any) -> Any:
 
 
 def reference_of(lesson: Any, trained: float = 0.0, **made: Any) -> Any:
-    """The reference of a policy, and both after `trained` was added to all that the policy holds.
-
-    Another reference was made before, when the policy held other numbers.
-    """
+    """The reference of a policy, and both after `trained` was added to all that the policy holds."""
     policy = _layers(**made)
     give_gradients(policy)
     slopes, dropout = gradients_of(policy), _dropouts_of(policy)
-    held = [tensor.detach().clone() for tensor in (*policy.parameters(), *policy.buffers())]
-    _add(policy, 1.0)
-    lesson.make_reference(policy)
-    with torch.no_grad():
-        for tensor, number in zip((*policy.parameters(), *policy.buffers()), held, strict=True):
-            tensor.copy_(number)
     torch.manual_seed(0)
     reference = lesson.make_reference(policy)
     left = {
@@ -353,8 +333,6 @@ def lora_line(
 ) -> Any:
     """y(1) before, inside and after the context. Each adapter adds its number to the slope 1 of the base model.
 
-    The context was used before, when the policy had its first adapter alone.
-
     Args:
         adapters: without any, the policy is the base model itself.
         active: the adapter that is trained.
@@ -416,8 +394,6 @@ def _lora(lesson: Any, adapters: dict[str, float], active: str) -> Any:
     config = LoraConfig(r=1, lora_alpha=1, lora_dropout=0.0, target_modules=["slope"])
     first, *others = adapters
     policy = get_peft_model(Line(), config, adapter_name=first)
-    with lesson.reference_mode(policy):
-        pass
     for name in others:
         policy.add_adapter(name, config)
     policy.set_adapter(active)

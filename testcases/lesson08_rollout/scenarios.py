@@ -118,11 +118,8 @@ def generate_agreement(lesson: Any, table: Tensor, seed: int | None) -> dict[str
 
 
 def lm_writes(lesson: Any, model: int, input_ids: Tensor, attention_mask: Tensor, **options: Any) -> Any:
-    """Generate from a tiny language model; `model` is the seed of its weights, `seed` that of the sampling. Before
-    that, one token to prompts of the same shape without padding."""
+    """Generate from a tiny language model; `model` is the seed of its weights, `seed` that of the sampling."""
     source = generator(options.pop("seed", 0))
-    one = {**options, "max_new_tokens": 1}
-    lesson.generate(TinyLM(model), input_ids, torch.ones_like(attention_mask), generator=generator(0), **one)
     return lesson.generate(TinyLM(model), input_ids, attention_mask, generator=source, **options)
 
 
@@ -131,11 +128,8 @@ def plain(experience: Any) -> dict[str, Tensor]:
 
 
 def picked(lesson: Any, tensors: dict[str, Tensor], index: Tensor) -> dict[str, Tensor]:
-    """Some rows of an experience, after one of them alone; one row, after that of an experience without padding."""
-    whole = lesson.Experience(**tensors)
-    full = {name: torch.ones_like(own) if own.dtype == torch.bool else own for name, own in tensors.items()}
-    (whole if len(index) > 1 else lesson.Experience(**full)).rows(index[-1:])
-    return plain(whole.rows(index))
+    """Some rows of an experience."""
+    return plain(lesson.Experience(**tensors).rows(index))
 
 
 def yielded(
@@ -233,14 +227,10 @@ def _evaluate(
 def evaluated(
     lesson: Any, scores: Tensor, reference: Tensor, worth: Tensor, kl_coef: float, **given: Any
 ) -> dict[str, Tensor]:
-    """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values.
-    Before that, the same rows in reverse order."""
+    """Evaluate responses: `reference` is the table of the reference's logits by last token, `worth` that of values."""
     model = actor_critic(lesson, Table(torch.zeros_like(reference)), Critic(worth)).train()
     model.training = False  # as a whole; what is inside is in train mode
     frozen = Table(reference).eval()
-    rows = ("input_ids", "attention_mask", "responses", "log_probs", "mask")
-    before = {name: value.flip(0) if name in rows else value for name, value in given.items()}
-    _evaluate(lesson, model, frozen, lambda *text, **named: scores.flip(0), kl_coef, **before)
     return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
 

@@ -235,7 +235,7 @@ def _old(draw: torch.Generator, mask: Tensor) -> Tensor:
     return (-0.5 - 2 * uniform_from(draw, *mask.shape)).masked_fill(~mask, 0.0)
 
 
-AGREEMENT = {PPOTrainer.compute_loss: 6, PPOTrainer.train: 3}
+AGREEMENT = {PPOTrainer.compute_loss: 6, PPOTrainer.train: 3, PPOTrainer.load_checkpoint: 4}
 TABLES = {"actor": normal(5, 5), "critic": normal(5)}
 NO_PROMPTS = {"no-prompts": ({"prompts": ()}, ["at least one prompt"])}
 REFUSALS = {

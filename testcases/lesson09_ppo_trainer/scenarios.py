@@ -15,24 +15,13 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson09_ppo_trainer import PPOConfig as ReferenceConfig
 from solutions.lesson09_ppo_trainer import PPOTrainer as ReferenceTrainer
 from testcases.harness.doubles.models import Wrapped
 
-from .scenarios_trainer import (
-    EPOCHS,
-    ROLLOUT,
-    learning_rate,
-    only,
-    parts_in_training_mode,
-    prompts_of,
-    student,
-    tables_of,
-    trainer_over,
-)
+from .scenarios_trainer import learning_rate, parts_in_training_mode, student, tables_of, trainer_over
 from .scenarios_updates import *  # noqa: F403  looked up by name
 
 
@@ -176,15 +165,14 @@ def saved_of(
 ) -> dict[str, Any]:
     """`save_checkpoint` of trainers in the middle of a run, one after the other into one folder.
 
-    What the file holds is read with the reference's `load_checkpoint`. "written_elsewhere": an unfinished file lay
-    outside the folder; what is written to memory lies nowhere.
+    What the file holds is read with the reference's `load_checkpoint`.
 
     Args:
         beside: a file of this name is in the folder.
         fails: of the last one, "writing" or "renaming"; the disk then keeps what the one before has left.
     """
-    error, written = None, list[Path]()
-    with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as elsewhere:
+    error = None
+    with tempfile.TemporaryDirectory() as top:
         directory = Path(top, folder)
         if beside is not None:
             directory.mkdir(parents=True)
@@ -192,7 +180,7 @@ def saved_of(
         for number, mark in enumerate(marks):
             trainer = _students(lesson, mark, **settings)
             failing = fails if number == len(marks) - 1 else None
-            with chdir(elsewhere), _failing(failing, written):
+            with chdir(top), _failing(failing):
                 try:
                     trainer.save_checkpoint(directory if as_path else str(directory))
                 except OSError as stopped:
@@ -202,7 +190,6 @@ def saved_of(
         return {
             "error": error,
             "files": sorted(str(path.relative_to(directory)) for path in directory.rglob("*")) if not fails else [],
-            "written_elsewhere": any(not path.is_relative_to(Path(top).resolve()) for path in written),
             "parts_in_training_mode": parts_in_training_mode(trainer),
             **_restored(directory, **settings),
         }
@@ -220,15 +207,11 @@ def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _failing(what: str | None, written: list[Path]) -> Iterator[None]:
-    """When "writing", `torch.save` writes a few bytes and fails, and adds the file that it was given to `written`; when
-    "renaming", each way to rename a file fails."""
+def _failing(what: str | None) -> Iterator[None]:
+    """When "writing", `torch.save` writes a few bytes and fails; when "renaming", each way to rename a file fails."""
 
     def save(obj: Any, f: Any, *rest: Any, **more: Any) -> None:
-        path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-        if isinstance(path, (str, os.PathLike)):
-            written.append(Path(path).resolve())
-        if path is f:
+        if isinstance(f, (str, os.PathLike)):
             Path(f).write_bytes(b"half of a checkpoint")
         else:
             f.write(b"half of a checkpoint")
@@ -295,30 +278,3 @@ def _write(directory: Path, content: str, mark: float, settings: dict[str, Any])
         state = torch.load(file, weights_only=True)
         state["model"] = {f"other.{name}": weight for name, weight in state["model"].items()}
         torch.save(state, file)
-
-
-def resumed_of(
-    lesson: Any, actor: Tensor, critic: Tensor, prompts: tuple[Any, ...], saved_after: tuple[int, ...], **settings: Any
-) -> Any:
-    """A run of `train`, saved after these updates, and for each a new trainer that loads it and goes on; nothing is
-    replaced."""
-    with tempfile.TemporaryDirectory() as top:
-
-        def on_update(trainer: Any) -> None:
-            if trainer.updates_done in saved_after:
-                trainer.save_checkpoint(Path(top, str(trainer.updates_done)))
-
-        runs = {"undisturbed": student(lesson, actor, critic, **settings)}
-        runs["undisturbed"].train(prompts_of(prompts), on_update)
-        for updates in saved_after:
-            runs[f"resumed_after_{updates}"] = resumed = student(lesson, actor.flip(0), critic.flip(0), **settings)
-            resumed.load_checkpoint(Path(top, str(updates)))
-            resumed.train(prompts_of(prompts))
-    return {
-        f"{which}_{name}": value
-        for which, trainer in runs.items()
-        for name, value in {
-            **_state_of(trainer),
-            "history": [only(metrics, ROLLOUT + EPOCHS) for metrics in trainer.history],
-        }.items()
-    }

@@ -33,14 +33,13 @@ NAN = float("nan")
 
 
 def loss_of(lesson: Any, actor: Tensor, critic: Tensor, wrapped: bool = False, **given: Any) -> dict[str, Any]:
-    """`compute_loss` of the batch in `given`, after another one, and its gradient by both tables.
+    """`compute_loss` of the batch in `given`, and its gradient by both tables.
 
     `wrapped`: the model is, as on several processes. "parts_in_training_mode" are those of the model in its pass.
     """
     batch = experience_in(given)
     trainer = student(lesson, actor, critic, **given)
     own, modes = trainer.model, []
-    trainer.compute_loss(_another(batch))
     own.register_forward_pre_hook(lambda *_: modes.append(parts_in_training_mode(trainer)))
     if wrapped:
         trainer.model = Wrapped(own)
@@ -60,12 +59,6 @@ def loss_of(lesson: Any, actor: Tensor, critic: Tensor, wrapped: bool = False, *
     }
 
 
-def _another(batch: Experience) -> Experience:
-    """Of the same shape: the rows in reverse order, of each the first token."""
-    rows = batch.rows(torch.arange(len(batch)).flip(0))
-    return replace(rows, mask=rows.mask & (torch.arange(rows.mask.shape[1]) == 0))
-
-
 def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
     if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], dict):
         raise ValueError(f"expected compute_loss to return (loss, dict of statistics), got {kind_of(answer)}")
@@ -75,8 +68,7 @@ def _pair(answer: Any) -> tuple[Any, dict[str, Any]]:
 def steps_of(
     lesson: Any, actor_slopes: Tensor, critic_slopes: Tensor, mask: Tensor, ratios: list[Tensor], **settings: Any
 ) -> dict[str, Any]:
-    """`optimizer_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`; before
-    that, unreported, of as many rows with nothing to learn.
+    """`optimizer_step`, once for each entry of `ratios`, with a loss made up here in place of `compute_loss`.
 
     The answer has one entry a call: the weights after it, and its statistics; NaN is shown as -1. "microbatches" are
     those of each call, once each and in the order of their rows: a sum has no order. "one_at_a_time": each loss had its
@@ -108,9 +100,6 @@ def steps_of(
     prompts, zeros = torch.zeros(len(mask), 1, dtype=torch.int64), torch.zeros_like(actor_slopes)
     steps: list[dict[str, Any]] = []
     microbatches: list[list[int]] = []
-    nothing = dict.fromkeys(("log_probs", "advantages", "returns"), zeros) | {"values": zeros + 1}
-    trainer.optimizer_step(_another(experience(prompts, mask.long(), mask, **nothing)))
-    trainer.optimizer.state.clear()
     for ratio in ratios:
         seen.clear()
         data = {"log_probs": zeros, "advantages": actor_slopes, "values": ratio, "returns": critic_slopes}

@@ -1,12 +1,11 @@
-"""Scenarios for every lesson: an exercise called otherwise than once, and what a call may not leave behind."""
+"""Scenarios for every lesson: an exercise whose answer is written over, or that is called before others are written."""
 
 import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn
 from unittest import mock
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, **given: Any) -> Tensor:
@@ -29,24 +28,3 @@ def alone(lesson: Any, exercise: str, later: str, **given: Any) -> Any:
     names = inspect.unwrap(function).__globals__
     with mock.patch.dict(names, {name: missing(name) for name in later.split()}):
         return function(**given)
-
-
-def forget_the_batch(model: nn.Module, method: str, *arguments: Any) -> None:
-    """Call a method of a model without gradients.
-
-    Raises:
-        ValueError: a tensor was kept in the model, or a mode of one of its modules changed.
-    """
-    own, modes = set(vars(model)), [module.training for module in model.modules()]
-    with torch.no_grad():
-        getattr(model, method)(*arguments)
-    kept = [name for name, value in vars(model).items() if name not in own and _has_tensors(value)]
-    if kept:
-        raise ValueError(f"expected {method} to keep nothing of a batch in the model, got {', '.join(kept)}")
-    if [module.training for module in model.modules()] != modes:
-        raise ValueError(f"expected {method} to leave train and eval modes as they were, each module's its own")
-
-
-def _has_tensors(value: Any) -> bool:
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return isinstance(value, Tensor) or any(map(_has_tensors, parts))
