@@ -1,10 +1,7 @@
 """Models in the Hub's own layout, reward functions and runs, for the tests of the preset `hub`."""
 
-import random
-import sys
 from pathlib import Path
 
-import numpy
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
@@ -80,16 +77,8 @@ def raises(prompts, responses):
     raise KeyError("no such thing")
 
 
-def exits(prompts, responses):
-    sys.exit(0)
-
-
 def pressed(prompts, responses):
     raise KeyboardInterrupt
-
-
-def draws(prompts, responses):
-    return [random.random() + numpy.random.random() for _ in responses]
 
 
 def prompt_file(folder: Path, *lines: str, name: str = "prompts.txt") -> Path:

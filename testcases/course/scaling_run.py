@@ -1,8 +1,8 @@
 """What scaling_test.py does in several processes: `main`, with the name of a job and a folder.
 
-`updates` writes what each case gives to FOLDER/updates-N.pt, N the number of processes, and then runs the command for
-models of one's own; `death` trains until the second process is killed, with a checkpoint after each update; `fsdp` and
-`zero` write what processes give that hold parts of the models or of the optimizer.
+`ddp`, `fsdp` and `zero` write what processes give that hold whole models, parts of them, or parts of the optimizer, to
+FOLDER/JOB-N.pt, N the number of processes, and then run the command for models of one's own; `death` trains until the
+second process is killed, with a checkpoint after each update.
 """
 
 import os
@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from ppo_by_hand.core.texts import make_scorer
 from solutions.lesson07_actor_critic import make_reference
 from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson11_scaling import DistributedPPOTrainer, enable_gradient_checkpointing, keep_reference_adapter
@@ -74,31 +73,6 @@ def updates(trainer: Any, count: int = 2) -> dict[str, Any]:
     return {"metrics": metrics, "weights": trained, "kl_coef": trainer.kl_controller.value}
 
 
-def runs(folder: Path) -> dict[str, Any]:
-    """Three updates at once; and two, a checkpoint, and one more by another trainer."""
-    settings = {"num_updates": 3, "batch_size": 4, "temperature": 1.3, "log_dir": str(folder / "log")}
-    whole, first, second = (make_trainer(**settings) for _ in range(3))
-    seen: list[list[str]] = []
-
-    def score(prompts: list[str], responses: list[str]) -> list[float]:
-        seen.append(responses)
-        return [sum(map(int, f"{prompt} {one}".split())) / 10 for prompt, one in zip(prompts, responses, strict=True)]
-
-    whole.score = make_scorer(score, Numbers())
-    history = whole.train(PROMPTS)
-    first.train(PROMPTS[:], lambda trainer: trainer.updates_done == 2 and trainer.save_checkpoint(folder / "kept"))
-    second.load_checkpoint(folder / "kept")
-    resumed = second.train(PROMPTS)
-    return {
-        "history": history,
-        "resumed": resumed,
-        "weights": [weight.detach().clone() for weight in whole.model.parameters()],
-        "resumed_weights": [weight.detach().clone() for weight in second.model.parameters()],
-        "rows": [len(one) for one in seen],
-        "first_responses": seen[0],
-    }
-
-
 FSDP = {
     "ACCELERATE_USE_FSDP": "true",
     "FSDP_VERSION": "2",
@@ -113,12 +87,14 @@ ZERO = {
     "ACCELERATE_DEEPSPEED_ZERO_STAGE": "2",
     "ACCELERATE_GRADIENT_ACCUMULATION_STEPS": "1",
 }
-SETTINGS = {"fsdp": {"micro_batch_size": 2}, "zero": {"dtype": torch.float32}}
+SETTINGS = {"ddp": {"micro_batch_size": 2}, "fsdp": {"micro_batch_size": 2}, "zero": {"dtype": torch.float32}}
 """Of the runs with each engine: DeepSpeed takes no microbatches, and trains in float32."""
 
 
 def pretend(kind: str) -> None:
     """Let "fsdp" or "zero" split what a process holds. Accelerate has both for GPUs only, so some are pretended."""
+    if kind == "ddp":
+        return
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import DistributedType
@@ -154,21 +130,6 @@ def third_update(kind: str, folder: Path) -> dict[str, Any] | str:
     return updates(trainer, 1)
 
 
-def split(kind: str, folder: Path) -> None:
-    """What processes do that hold parts: the updates, checkpoints of their own and of others, and the command."""
-    pretend(kind)
-    processes = make_trainer(**SETTINGS[kind]).processes
-    own = folder / f"in-{processes.count}"
-    answer: dict[str, Any] = three_updates(kind, own)
-    answer["from others"] = {
-        other.name: third_update(kind, other) for other in sorted(folder.glob("in-*")) if other != own
-    }
-    every = processes.collect([answer])
-    if processes.is_first:
-        torch.save(every, folder / f"{kind}-{processes.count}.pt")
-    hub(folder, f"out-{processes.count}", " micro_batch_size=null")
-
-
 def failure() -> str:
     """What each process says when the reward function raises in the last one; and the trainer goes on afterwards."""
     trainer = make_trainer(reward=lambda prompts, responses: _fails_in_the_last(trainer, responses))
@@ -197,14 +158,14 @@ def death(folder: Path) -> None:
     trainer.train(PROMPTS, lambda trainer: trainer.save_checkpoint(folder / "kept"))
 
 
-def hub(folder: Path, out: str = "out", more: str = "") -> None:
+def hub(folder: Path, out: str) -> None:
     """The preset `hub`, as somebody would start it: a policy, a Python function and a file of prompts."""
     from solutions.demo.hub import main as command
     from tiny_models import checkpoints
 
     options = {"policy": str(checkpoints.SFT), "reward": "testcases.course.scaling_run:likes_good"}
     options |= {"prompts": str(folder / "prompts.txt"), "out": str(folder / out)}
-    options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6" + more}
+    options |= {"set": "num_updates=2 batch_size=4 num_minibatches=2 max_new_tokens=6 micro_batch_size=null"}
     sys.exit(command([part for name, value in options.items() for part in (f"--{name}", value)]))
 
 
@@ -217,12 +178,17 @@ def main(job: str, folder: Path) -> None:
     torch.set_num_threads(1)
     if job == "death":
         return death(folder)
-    if job in SETTINGS:
-        return split(job, folder)
-    answers: dict[str, Any] = {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
-    answers |= {"runs": runs(folder), "failure": failure()}
-    processes = make_trainer().processes
-    every = processes.collect([answers])
+    pretend(job)
+    processes = make_trainer(**SETTINGS[job]).processes
+    own = folder / f"in-{processes.count}"
+    answer: dict[str, Any] = three_updates(job, own)
+    answer["from others"] = {
+        other.name: third_update(job, other) for other in sorted(folder.glob("in-*")) if other != own
+    }
+    if job == "ddp":
+        answer |= {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}
+        answer |= {"failure": failure(), "responses": make_trainer().generate_responses([[5, 6]] * 4).responses}
+    every = processes.collect([answer])
     if processes.is_first:
-        torch.save(every, folder / f"updates-{processes.count}.pt")
-    hub(folder)
+        torch.save(every, folder / f"{job}-{processes.count}.pt")
+    hub(folder, f"out-{processes.count}")

@@ -6,6 +6,8 @@ DeepSpeed is not among the course's own packages: `python -m testcases.course.ze
 import signal
 import socket
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,20 +47,6 @@ def launch(job: str, folder: Path, count: int = 2) -> list[subprocess.CompletedP
     return [fork.ended() for fork in forks]
 
 
-@pytest.fixture(scope="module")
-def launched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[subprocess.CompletedProcess[str]]]:
-    """The folder of a run of two processes, and how each ended."""
-    folder = tmp_path_factory.mktemp("scaling")
-    return folder, launch("updates", folder)
-
-
-@pytest.fixture(scope="module")
-def two_processes(launched: tuple[Path, list[subprocess.CompletedProcess[str]]]) -> list[dict[str, Any]]:
-    folder, done = launched
-    assert (folder / "updates-2.pt").is_file(), errors(done)
-    return torch.load(folder / "updates-2.pt", weights_only=True)
-
-
 def errors(done: list[subprocess.CompletedProcess[str]]) -> str:
     return "\n".join(f"exit status {one.returncode}\n{one.stderr[-3000:]}" for one in done)
 
@@ -71,10 +59,104 @@ def equal(together: dict[str, Any], single: dict[str, Any], rtol: float) -> None
         torch.testing.assert_close(there, here, rtol=rtol, atol=0.1 * rtol)
 
 
+class Runs(NamedTuple):
+    """A run of one process without an engine, and runs of so many processes with it; all in one folder."""
+
+    kind: str
+    folder: Path
+    alone: dict[str, Any]
+    found: dict[int, list[dict[str, Any]]]
+
+    @property
+    def rtol(self) -> float:
+        return 1e-6 if self.kind == "ddp" else 1e-4
+
+    def processes(self) -> list[dict[str, Any]]:
+        return [process for processes in self.found.values() for process in processes]
+
+
+@pytest.fixture(scope="module")
+def runs_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Runs]:
+    """Engine -> its runs, which are started once."""
+
+    @cache
+    def started(kind: str) -> Runs:
+        folder = tmp_path_factory.mktemp(kind)
+        alone, found = scaling_run.three_updates(kind, folder / "in-none"), {}
+        for count in (1, 2) if kind == "zero" else (2,):
+            done = launch(kind, folder, count)
+            assert (folder / f"{kind}-{count}.pt").is_file(), errors(done)
+            assert all(one.returncode == 0 for one in done), errors(done)
+            spoke = ["PPO: 2 updates of 4 responses to 3 prompts" in one.stdout for one in done]
+            assert spoke == [index == 0 for index in range(count)]
+            found[count] = torch.load(folder / f"{kind}-{count}.pt", weights_only=True)
+        return Runs(kind, folder, alone, found)
+
+    return started
+
+
+ENGINES = {
+    "ddp": "DistributedDataParallel, AdamW",
+    "fsdp": "FSDPPolicyAndValue, AdamW",
+    "zero": "DeepSpeedEngine, DeepSpeedOptimizerWrapper",
+}
+WITHOUT_DEEPSPEED = pytest.mark.skipif(
+    find_spec("deepspeed") is None, reason="DeepSpeed isn't installed here: python -m testcases.course.zero"
+)
+each_engine = pytest.mark.parametrize("kind", ["ddp", "fsdp", pytest.param("zero", marks=WITHOUT_DEEPSPEED)])
+
+
+@each_engine
+def test_several_processes_make_the_updates_of_one(kind: str, runs_of: Callable[[str], Runs]):
+    runs = runs_of(kind)
+    for process in runs.processes():
+        assert process["engine"] == ENGINES[kind]
+        equal(process["before"], runs.alone["before"], runs.rtol)
+        equal(process["after"], runs.alone["after"], runs.rtol)
+        norms = [one["before"]["metrics"][0]["grad_norm"] for one in (process, runs.alone)]
+        assert norms[0] == pytest.approx(norms[1], rel=1e-5 if kind == "zero" else 1e-6)
+
+
+@each_engine
+def test_they_go_on_from_their_checkpoint_to_the_bit(kind: str, runs_of: Callable[[str], Runs]):
+    for process in runs_of(kind).processes():
+        assert process["again"]["metrics"] == process["after"]["metrics"]
+        assert all(map(torch.equal, process["again"]["weights"], process["after"]["weights"]))
+
+
+@each_engine
+def test_a_checkpoint_of_another_number_of_processes_goes_on_or_is_refused_and_nothing_replaced(
+    kind: str, runs_of: Callable[[str], Runs]
+):
+    runs = runs_of(kind)
+    others = [process["from others"] for process in runs.processes()]
+    plain = scaling_run.third_update(kind, runs.folder / "in-2")
+    if kind != "zero":
+        for one in (plain, *(other["in-none"] for other in others)):
+            equal(one, runs.alone["after"], runs.rtol)
+        return
+    got = "got parts that DeepSpeed has split"
+    assert all(f"{got} None in" in other["in-none"] for other in others)
+    told = {other["in-1"] for other in others if "in-1" in other}
+    assert any(f"{got} 1 in" in one and "and 2 here; only as many processes" in one for one in told)
+    assert f"{got} 2 in" in plain and "and None here" in plain
+
+
+@each_engine
+def test_the_command_saves_the_policy_that_they_have_trained(kind: str, runs_of: Callable[[str], Runs]):
+    runs = runs_of(kind)
+    for count in runs.found:
+        out = runs.folder / f"out-{count}"
+        state = torch.load(out / "checkpoints" / "trainer.pt", weights_only=True)["model"]
+        weights = AutoModelForCausalLM.from_pretrained(out / "policy").state_dict()
+        assert [name for name, weight in weights.items() if not torch.equal(weight, state[f"policy.{name}"])] == []
+        assert len((out / "log" / "metrics.jsonl").read_text("utf-8").splitlines()) == 2
+
+
 @pytest.mark.parametrize("case", scaling_run.CASES)
-def test_two_processes_make_the_update_of_one(case: str, two_processes: list[dict[str, Any]]):
+def test_two_processes_make_the_update_of_one(case: str, runs_of: Callable[[str], Runs]):
     alone = scaling_run.updates(scaling_run.make_trainer(**scaling_run.CASES[case]))
-    first, second = (answers[case] for answers in two_processes)
+    first, second = (answers[case] for answers in runs_of("ddp").processes())
     assert first["metrics"] == second["metrics"]
     assert all(map(torch.equal, first["weights"], second["weights"]))
     assert first["kl_coef"] == pytest.approx(alone["kl_coef"], rel=1e-6)
@@ -85,89 +167,13 @@ def test_two_processes_make_the_update_of_one(case: str, two_processes: list[dic
         assert alone["metrics"][0]["optimizer_steps"] < 4
 
 
-class Split(NamedTuple):
-    """A run of one process without an engine, and runs of so many processes with it; all in one folder."""
-
-    kind: str
-    folder: Path
-    alone: dict[str, Any]
-    found: dict[int, list[dict[str, Any]]]
-
-    def all_processes(self) -> list[dict[str, Any]]:
-        return [process for processes in self.found.values() for process in processes]
+def test_each_process_samples_from_random_numbers_of_its_own(runs_of: Callable[[str], Runs]):
+    first, second = (answers["responses"] for answers in runs_of("ddp").processes())
+    assert torch.equal(first, second) and not torch.equal(first[:2], first[2:])
 
 
-WITHOUT_DEEPSPEED = pytest.mark.skipif(
-    find_spec("deepspeed") is None, reason="DeepSpeed isn't installed here: python -m testcases.course.zero"
-)
-COUNTS = {"fsdp": (2,), "zero": (1, 2)}
-
-
-@pytest.fixture(scope="module", params=["fsdp", pytest.param("zero", marks=WITHOUT_DEEPSPEED)])
-def split(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Split:
-    kind, folder = request.param, tmp_path_factory.mktemp(request.param)
-    alone, found = scaling_run.three_updates(kind, folder / "in-none"), {}
-    for count in COUNTS[kind]:
-        done = launch(kind, folder, count)
-        assert (folder / f"{kind}-{count}.pt").is_file(), errors(done)
-        assert all(one.returncode == 0 for one in done), errors(done)
-        found[count] = torch.load(folder / f"{kind}-{count}.pt", weights_only=True)
-    return Split(kind, folder, alone, found)
-
-
-ENGINES = {"fsdp": "FSDPPolicyAndValue, AdamW", "zero": "DeepSpeedEngine, DeepSpeedOptimizerWrapper"}
-
-
-def test_an_engine_makes_the_updates_of_one_process(split: Split):
-    for process in split.all_processes():
-        assert process["engine"] == ENGINES[split.kind]
-        equal(process["before"], split.alone["before"], 1e-4)
-        equal(process["after"], split.alone["after"], 1e-4)
-        assert process["before"]["metrics"][0]["grad_norm"] == pytest.approx(
-            split.alone["before"]["metrics"][0]["grad_norm"], rel=1e-6 if split.kind == "fsdp" else 1e-5
-        )
-
-
-def test_an_engine_goes_on_from_its_checkpoint_in_as_many_processes(split: Split):
-    for process in split.all_processes():
-        assert process["again"]["metrics"] == process["after"]["metrics"]
-        assert all(map(torch.equal, process["again"]["weights"], process["after"]["weights"]))
-
-
-def test_a_checkpoint_of_another_number_of_processes_goes_on_or_is_refused_and_nothing_replaced(split: Split):
-    others = [process["from others"] for process in split.all_processes()]
-    plain = scaling_run.third_update(split.kind, split.folder / "in-2")
-    if split.kind == "fsdp":
-        for other in others:
-            equal(other["in-none"], split.alone["after"], 1e-4)
-        equal(plain, split.alone["after"], 1e-4)
-        return
-    split = "parts that DeepSpeed has split"
-    assert all(f"got {split} None in" in other["in-none"] for other in others)
-    told = {other["in-1"] for other in others if "in-1" in other}
-    assert any(f"got {split} 1 in" in one and "and 2 here; only as many processes" in one for one in told)
-    assert f"got {split} 2 in" in plain and "and None here" in plain
-
-
-def test_the_command_saves_the_policy_that_an_engine_has_trained(split: Split):
-    for count in COUNTS[split.kind]:
-        out = split.folder / f"out-{count}"
-        state = torch.load(out / "checkpoints" / "trainer.pt", weights_only=True)["model"]
-        weights = AutoModelForCausalLM.from_pretrained(out / "policy").state_dict()
-        assert [name for name, weight in weights.items() if not torch.equal(weight, state[f"policy.{name}"])] == []
-
-
-def test_processes_sample_their_own_rows_and_resume_to_the_bit(two_processes: list[dict[str, Any]]):
-    first, second = (answers["runs"] for answers in two_processes)
-    assert first["rows"] == second["rows"] == [2, 2, 2]
-    assert first["first_responses"] != second["first_responses"]
-    assert first["history"] == second["history"] == first["resumed"] == second["resumed"]
-    for weights in (second["weights"], first["resumed_weights"], second["resumed_weights"]):
-        assert all(map(torch.equal, first["weights"], weights))
-
-
-def test_a_failure_in_one_process_ends_all_with_its_reason(two_processes: list[dict[str, Any]]):
-    first, second = (answers["failure"] for answers in two_processes)
+def test_a_failure_in_one_process_ends_all_with_its_reason(runs_of: Callable[[str], Runs]):
+    first, second = (answers["failure"] for answers in runs_of("ddp").processes())
     assert second.startswith("the reward function <lambda> raised KeyError: 'no such word' (scaling_run.py:")
     assert first == f"process 1 of 2 failed, so all stop: RuntimeError: {second}"
 
@@ -179,15 +185,6 @@ def test_a_killed_process_ends_the_run_and_the_last_checkpoint_is_whole(tmp_path
     trainer = scaling_run.make_trainer(num_updates=5)
     trainer.load_checkpoint(tmp_path / "kept")
     assert trainer.updates_done == 2 and len(trainer.history) == 2
-
-
-def test_the_command_on_two_processes(launched: tuple[Path, list[subprocess.CompletedProcess[str]]]):
-    """The first process speaks."""
-    folder, done = launched
-    assert [one.returncode for one in done] == [0, 0], errors(done)
-    assert ["PPO: 2 updates of 4 responses to 3 prompts" in one.stdout for one in done] == [True, False]
-    AutoModelForCausalLM.from_pretrained(folder / "out" / "policy")
-    assert len((folder / "out" / "log" / "metrics.jsonl").read_text("utf-8").splitlines()) == 2
 
 
 def test_one_process_is_the_trainer_of_lesson_9():
@@ -208,6 +205,11 @@ REFUSED = {
         LESSON_9,
         lambda patch: patch.setattr(COUNT, 2),
         "expected one process and no DeepSpeed, got 2 .*DistributedPPOTrainer",
+    ),
+    "processes-that-accelerate-does-not-join": (  # as under torchrun on a CPU: each would train by itself
+        LESSON_9 + LESSON_11,
+        lambda patch: [patch.setenv(name, value) for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "0"))],
+        "to join the 2 processes that were started, got one that trains by itself; on a CPU set ACCELERATE_USE_CPU=t",
     ),
     "more-processes-than-prompts": (
         LESSON_11,
@@ -244,6 +246,7 @@ REFUSED = {
 
 @named("kinds, prepare, sentence", REFUSED)
 def test_processes_that_the_trainer_cannot_use_are_refused(kinds, prepare, sentence, monkeypatch):
+    small_trainer()  # Accelerate has found one process
     prepare(monkeypatch)
     for kind in kinds:
         with pytest.raises(ValueError, match=sentence):
