@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from testcases.benchmarks import gpu, lacking, run_bare, run_ours, trainer
+from testcases.benchmarks import gpu, lacking, run_bare, run_ours
 from testcases.benchmarks.relay import Child
 from testcases.benchmarks.workload import Workload
 
@@ -53,18 +53,6 @@ def test_a_child_that_dies_is_an_error_with_its_last_words():
     with Child("sleeper", [sys.executable, "-c", SLEEPER.replace("sleep(0.01)", "sleep(None)")], threads=1) as child:
         with pytest.raises(RuntimeError, match=r"to run 1 updates, but it died \(status 1\):\n(.|\n)*TypeError"):
             child.run(1)
-
-
-def test_the_comparison_is_said_with_its_ratios(capsys):
-    contestant = {"median": {"wall": 0.8, "cpu": 1.0}, "memory_mib": {"before": 300.0, "peak": 340.0}}
-    report = {
-        "machine": {"processor": "any", "threads": 2, "load_before": 0.1},
-        **{name: {"2x64": 2.0} for name in trainer.FIGURES},
-        "sizes": {"2x64": dict.fromkeys(trainer.LABELS.values(), contestant)},
-    }
-    trainer.show(report)
-    said = capsys.readouterr().out
-    assert "TRL / ours 2.00" in said and "340" in said
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says so only where there is no GPU")

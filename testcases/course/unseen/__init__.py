@@ -1,16 +1,25 @@
-"""Answers that the banks have not seen: written from the stubs and the texts, before solution or bank was read.
+"""Answers with mistakes that people made who had seen the stubs and the texts, but neither solution nor bank.
 
-`right` holds an answer of our own to each exercise. A row of `singles` and `drafts` is that answer with changes in it:
-the exercise, what a right cause says (a regular expression; in a draft one for each mistake), and the changes, each
-`old => new`. One of `files` is a whole lesson, as somebody hands it in. In `judged` is what a person found of those
-that say none of these words: vague, false or silent.
+`right` holds an answer of our own to many exercises, written in the same way. A row of singles.toml and drafts.toml is
+that answer, or the solution where there is none, with changes in it: the exercise, what a right cause says (a regular
+expression; in a draft one for each mistake), and the changes, each `old => new`. Most hear a right cause. What a person
+found of the others stands above them: vague, false or silent.
 """
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from testcases.harness.catalog import lesson_names, read_lesson, region_text
+from testcases.harness.execution.executor import InProcess
+from testcases.harness.oracle.mutations import WrongAnswer, instead
+from testcases.harness.oracle.reference import with_change
+from testcases.harness.report.failures import CheckFailed
+from testcases.harness.suite.runner import cases_of
+from testcases.harness.suite.session import Engine
 
 from .right import RIGHT
 
@@ -19,26 +28,30 @@ class Row(NamedTuple):
     name: str
     exercise: str
     words: Sequence[str]
-    """For each mistake what a right cause says; none where the answer is right."""
-    bodies: dict[str, str]
-    """The student's answers, by exercise."""
+    """For each mistake what a right cause says."""
+    body: str
+    judged: str
+    """heard, vague, false or silent."""
+
+    @property
+    def subject(self) -> InProcess:
+        return subject_of(self.exercise, self.body)
 
     def verdict(self, said: str) -> str:
         """What a sentence is worth: right, partly (some of several mistakes), or to be looked at."""
         found = sum(bool(re.search(one, said)) for one in self.words)
-        return "right" if found == len(self.words) else "partly" if found else "look"
+        return "right" if found == len(self.words) else "partly" if found else "look" if said else "silent"
 
 
-def rows(kind: str = "all") -> list[Row]:
-    """Of `singles`, `drafts` or `files`, or of all."""
-    found = []
-    for name in ("singles", "drafts") if kind == "all" else {kind} - {"files"}:
-        for i, (exercise, words, *changes) in enumerate(_read(name)["rows"]):
+def rows(kind: str) -> list[Row]:
+    """Of `singles` or `drafts`."""
+    groups = tomllib.loads((Path(__file__).parent / f"{kind}.toml").read_text("utf-8"))
+    found: list[Row] = []
+    for judged, group in groups.items():
+        for exercise, words, *changes in group:
             every = [words] if isinstance(words, str) else words
-            found.append(Row(f"{name[:-1]} {i} {exercise}", exercise, every, {exercise: changed(exercise, changes)}))
-    for i, file in enumerate(_read("files")["files"] if kind in ("all", "files") else ()):
-        for exercise in file["code"]:
-            found.append(Row(f"file {i} {exercise}", exercise, file["wrong"].get(exercise, ()), file["code"]))
+            name = f"{kind[:-1]} {len(found)} {exercise}"
+            found.append(Row(name, exercise, every, changed(exercise, changes), judged))
     return found
 
 
@@ -48,7 +61,7 @@ def changed(exercise: str, changes: Sequence[str]) -> str:
     Raises:
         LookupError: what one of them replaces doesn't stand there.
     """
-    body = RIGHT[exercise]
+    body = RIGHT.get(exercise) or region_text(lesson_of(exercise), exercise)
     for change in changes:
         old, _, new = change.partition(" => ")
         if old not in body:
@@ -57,10 +70,19 @@ def changed(exercise: str, changes: Sequence[str]) -> str:
     return body
 
 
-def _read(name: str) -> Any:
-    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
+@cache
+def lesson_of(exercise: str) -> str:
+    return next(name for name in lesson_names() if exercise in read_lesson(name).exercises)
 
 
-def judged() -> dict[str, list[str]]:
-    """Verdict -> the names of the rows."""
-    return _read("judged")
+def subject_of(exercise: str, body: str) -> InProcess:
+    """The solution, with this answer to one exercise."""
+    return with_change(lesson_of(exercise), WrongAnswer(exercise, "unseen", "", "", instead(body)))
+
+
+def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
+    """Of its own tests, one after the other."""
+    with Engine(subject).active():
+        for case in cases_of(lesson_of(exercise), exercise):
+            if isinstance(verdict := case.run(), CheckFailed):
+                yield verdict
