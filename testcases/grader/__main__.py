@@ -27,7 +27,7 @@ from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
 from .intake.exports import HandIn, find  # noqa: E402
 from .intake.selection import course_files, exercises_in  # noqa: E402
-from .intake.submissions import Submission, from_folder, read_submission  # noqa: E402
+from .intake.submissions import Submission, read_submission  # noqa: E402
 from .marking.assignment import Assignment, asked_for  # noqa: E402
 from .sandbox.sandbox import Limits, check_sandbox  # noqa: E402
 from .status import GRADED, GRADER, NOT_SANDBOXED  # noqa: E402
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .reports.people import People
 
 OUT = "runs/check"
+OWN = HandIn("tutorial", "tutorial", [(TUTORIAL, "tutorial")])
+"""The working tree."""
 
 
 @while_read()
@@ -59,11 +61,13 @@ def main() -> None:
         sys.exit(run(options))
     except KeyboardInterrupt:
         sys.exit("stopped; what has been graded is kept, so run the same command again to continue")
-    except OSError as error:
-        place = error.filename or options.out or OUT
-        sys.exit(_refuse(f"{place}: {error.strerror or error}; what has been graded is kept"))
-    except ValueError as error:
-        sys.exit(_refuse(str(error)))
+    except (OSError, ValueError) as error:
+        told = str(error)
+        if isinstance(error, OSError):
+            place = error.filename or options.out or OUT
+            told = f"{place}: {error.strerror or error}; what has been graded is kept"
+        print(f"error: {told}", file=sys.stderr)
+        sys.exit(2)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -75,19 +79,23 @@ def run(options: argparse.Namespace) -> int:
     from .reports import people, table
 
     assignment = asked_for(options.assignment, options.lessons, options.points)
-    kind, jobs, limits = _asked(options)
+    jobs, kind, limits = options.jobs or str(_default_jobs()), options.sandbox or "bwrap", _limits(options.limits)
+    if not jobs.isdecimal() or int(jobs) < 1:
+        raise ValueError(f"JOBS: expected a whole number from 1, got {jobs!r}")
+    if kind not in ("bwrap", "none"):
+        raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
     folder, out = Path(options.submissions) if options.submissions else None, Path(options.out or OUT)
     if out.exists() and not out.is_dir():
         raise ValueError(f"OUT: expected a folder, got a file, {str(out)!r}")
-    if options.roster and not Path(options.roster).is_file():
-        raise ValueError(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
-    roster = Path(options.roster) if options.roster else None
-    known, edits = people.kept(out, roster), table.read(out)
     if folder and out.resolve().is_relative_to(folder.resolve()):
         raise ValueError(f"OUT: expected a folder outside {str(folder)!r}, in which everything is a submission")
-    hand_ins = find(folder) if folder else []
+    roster = Path(options.roster) if options.roster else None
+    if roster and not roster.is_file():
+        raise ValueError(f"ROSTER: expected a CSV file, and there is none at {options.roster!r}")
+    known, edits = people.kept(out, roster), table.read(out)
+    hand_ins = find(folder) if folder else [OWN]
     if options.dry not in ("", "0"):
-        return _dry(hand_ins if folder else None, assignment, known)
+        return _dry(hand_ins, assignment, known)
     check_sandbox(kind)
     import torch
 
@@ -96,27 +104,12 @@ def run(options: argparse.Namespace) -> int:
 
     torch.set_num_threads(1)
     if folder is None:
-        return _working_tree(Batch(kind, Secret(), jobs, limits, assignment))
+        return _working_tree(Batch(kind, Secret(), int(jobs), limits, assignment))
     os.umask(0o077)
     with _alone(out):
         people.keep(out, roster)
-        batch = Batch(kind, kept_secret(out), jobs, limits, assignment, edits.regrade())
+        batch = Batch(kind, kept_secret(out), int(jobs), limits, assignment, edits.regrade())
         return _class(hand_ins, out, batch, known)
-
-
-def _asked(options: argparse.Namespace) -> tuple[str, int, Limits]:
-    """SANDBOX, JOBS and LIMITS.
-
-    Raises:
-        ValueError: one of them was asked in a wrong way.
-    """
-    jobs = options.jobs or str(_default_jobs())
-    if not jobs.isdecimal() or not 1 <= int(jobs) < 2**31:
-        raise ValueError(f"JOBS: expected a whole number from 1, got {jobs!r}")
-    kind = options.sandbox or "bwrap"
-    if kind not in ("bwrap", "none"):
-        raise ValueError(f"SANDBOX: expected bwrap or none, got {kind!r}")
-    return kind, int(jobs), _limits(options.limits, Limits())
 
 
 @contextlib.contextmanager
@@ -146,14 +139,14 @@ def _class(hand_ins: list[HandIn], out: Path, batch: Batch, known: People) -> in
     for mark in marks:
         score = "" if mark.mark is None else number(mark.mark)
         print(f"{mark.shown:30.30} {score:>7} {', '.join(mark.flags)}")
-    for problem in (*problems, *canvas_doubts(known, batch.assignment.title, batch.assignment.total)):
+    for problem in (*problems, *canvas_doubts(known, batch.assignment)):
         print(problem)
     print(f"{len(hand_ins)} in {out / 'marks.csv'}; the class: {out / 'report' / 'index.html'}")
     failed = [mark for mark in marks if mark.sheet and mark.sheet.status == GRADER and mark.score is None]
     return int(bool(problems or failed))
 
 
-def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: People) -> int:
+def _dry(hand_ins: Sequence[HandIn], assignment: Assignment, known: People) -> int:
     """Who was found, in which format, and what would be graded, in a line each."""
     from .reports.imports import canvas_doubts
     from .reports.people import match
@@ -161,9 +154,7 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
 
     lessons = ", ".join(assignment.lessons)
     print(f"{assignment.title}: {len(assignment.exercises)} exercises, {assignment.total:g} points: {lessons}")
-    found = [read_submission(one, assignment.lessons) for one in hand_ins or ()]
-    if hand_ins is None:
-        found = [from_folder(TUTORIAL, "tutorial")]
+    found = [read_submission(one, assignment.lessons) for one in hand_ins]
     sheets = [Sheet(one.student, one.file_name, system=one.system, name=one.name, ids=one.ids) for one in found]
     owners = match(sheets, known)
     for one in found:
@@ -172,12 +163,12 @@ def _dry(hand_ins: Sequence[HandIn] | None, assignment: Assignment, known: Peopl
         name = person.name if person and person.row else ""
         print(clean(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}"))
     formats = ", ".join(f"{count} {name}" for name, count in Counter(one.system for one in found).most_common())
-    graded = sum(one.status == "graded" for one in found)
+    graded = sum(one.status == GRADED for one in found)
     print(f"{len(found)} found ({formats or 'none'}), {graded} to grade, {len(found) - graded} not to be graded")
     if known:
         have = {person.row for person, _ in owners.values() if person}
         print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
-    for problem in canvas_doubts(known, assignment.title, assignment.total):
+    for problem in canvas_doubts(known, assignment):
         print(problem)
     print("DRY: we graded nothing and wrote nothing")
     return 0
@@ -188,15 +179,16 @@ def _found(one: Submission, assignment: Assignment) -> list[str]:
     doubts = [doubt.text for doubt in one.doubts]
     if one.status != GRADED:
         return [f"{one.status}: {one.notes[-1]}", *doubts]
-    asked = [path for path in course_files() if path.partition("/")[0] in assignment.lessons]
-    counted = [
-        path
-        for path in asked
-        if any((path.partition("/")[0], name) in assignment.exercises for name in exercises_in(path))
-    ]
     told = " ".join(doubts)
-    missing = [f"no {path}" for path in counted if path not in one.files and f" {path};" not in told]
-    return [f"{sum(path in one.files for path in asked)} files in {one.folder}", *missing[:3], *doubts]
+    missing = [
+        f"no {path}"
+        for path in course_files()
+        if path not in one.files
+        and f" {path};" not in told
+        and any((path.partition("/")[0], name) in assignment.exercises for name in exercises_in(path))
+    ]
+    count = sum(path in one.files for path in course_files())
+    return [f"{count} files in {one.folder}", *missing[:3], *doubts]
 
 
 def _working_tree(batch: Batch) -> int:
@@ -204,7 +196,7 @@ def _working_tree(batch: Batch) -> int:
     from .reports.sheets import sheet_of
 
     print(f"your own lessons in {TUTORIAL.name}/; for a class: make check SUBMISSIONS=folder")
-    sheet = sheet_of(grade_one(from_folder(TUTORIAL, "tutorial"), batch), "tutorial", batch.assignment)
+    sheet = sheet_of(grade_one(read_submission(OWN), batch), "tutorial", batch.assignment)
     if batch.kind == "none":
         print(NOT_SANDBOXED)
     for lesson in sheet.lessons:
@@ -223,7 +215,9 @@ def _default_jobs() -> int:
     return max(1, min(cores, memory // 2**31))
 
 
-def _limits(text: str, limits: Limits) -> Limits:
+def _limits(text: str) -> Limits:
+    """Raises ValueError: there is no such limit, or it is no number."""
+    limits = Limits()
     kinds = {field.name: type(getattr(limits, field.name)) for field in fields(limits)}
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().partition("=")
@@ -233,11 +227,6 @@ def _limits(text: str, limits: Limits) -> Limits:
             wanted = ", ".join(f"{name}={getattr(limits, name):g}" for name in kinds)
             raise ValueError(f"LIMITS: expected such as lesson_seconds=60, of {wanted}; got {part!r}") from None
     return limits
-
-
-def _refuse(text: str) -> int:
-    print(f"error: {text}", file=sys.stderr)
-    return 2
 
 
 if __name__ == "__main__":

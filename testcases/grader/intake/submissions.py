@@ -128,11 +128,6 @@ def unreadable(hand_in: HandIn, why: str) -> Submission:
     return found
 
 
-def from_folder(folder: Path, student: str) -> Submission:
-    """One folder as a submission: the working tree."""
-    return read_submission(HandIn(student, student, [(folder, student)]))
-
-
 def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
     submission, tree = Submission(**{**vars(hand_in), "notes": [*hand_in.notes]}), Tree()
     for path, name in hand_in.parts:

@@ -50,7 +50,7 @@ def write_reports(
             why = clean(f"its page could not be written: {type(error).__name__}: {error}")
             mark.looks.append((UNWRITTEN, why))
             problems.append(f"{mark.shown}: {why}")
-    imports.canvas(out / "canvas.csv", marks, known, assignment.title, assignment.total)
+    imports.canvas(out / "canvas.csv", marks, known, assignment)
     imports.moodle(out / "moodle.csv", marks, known)
     pages.write_class(out / "report" / "index.html", marks, assignment)
     table.write(out, marks, given.added, before, regraded)

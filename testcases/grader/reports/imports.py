@@ -9,16 +9,17 @@ from pathlib import Path
 
 from ppo_by_hand.core.files import write_text
 
+from ..marking.assignment import Assignment
 from ..text import clean, guarded
 from .people import People, Person
 from .sheets import tidy
 from .table import Mark
 
 
-def canvas(path: Path, marks: Sequence[Mark], known: People, title: str, total: float) -> None:
+def canvas(path: Path, marks: Sequence[Mark], known: People, assignment: Assignment) -> None:
     """Gradebook, Import. Canvas fills an assignment that exists if the last column has its title and id."""
-    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _own_column(known, title)]
-    rows: list[list[object]] = [[*head], ["    Points Possible", "", "", "", "", tidy(total)]]
+    head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _own_column(known, assignment.title)]
+    rows: list[list[object]] = [[*head], ["    Points Possible", "", "", "", "", tidy(assignment.total)]]
     for mark, who in _marked(marks):
         # Canvas takes a row that begins so for the row with the points: nobody is called that.
         name = f"({mark.shown})" if "points possible" in mark.shown.lower() else mark.shown
@@ -26,17 +27,16 @@ def canvas(path: Path, marks: Sequence[Mark], known: People, title: str, total: 
     _write(path, rows, len(rows) > 2)
 
 
-def canvas_doubts(known: People, title: str, total: float) -> list[str]:
+def canvas_doubts(known: People, assignment: Assignment) -> list[str]:
     """What Canvas would make of the import that an instructor may not want, in a sentence each."""
-    columns, own = [name.strip() for name in known.header], _own_column(known, title)
+    columns, own = [name.strip() for name in known.header], _own_column(known, assignment.title)
     if known.possible and own not in columns:
-        return [f"title: no assignment in ROSTER is called {clean(title)!r}, so Canvas would take it for a new one"]
+        return [f"title: no assignment in ROSTER is called {own!r}, so Canvas would take it for a new one"]
     with contextlib.suppress(ValueError, IndexError):
         given = known.possible[columns.index(own)]
-        if float(given) != total:
-            return [
-                f"points: {clean(own)} has {clean(given)} points in Canvas, but the marks here are out of {total:g}"
-            ]
+        if float(given) != assignment.total:
+            told = f"has {clean(given)} points in Canvas, but the marks here are out of {assignment.total:g}"
+            return [f"points: {clean(own)} {told}"]
     return []
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from testcases.grader.marking.assignment import Assignment
 from testcases.grader.reports import people
 from testcases.grader.reports.imports import canvas_doubts
 from testcases.grader.reports.people import ANOTHER, NOBODY
@@ -83,7 +84,7 @@ def test_a_list_with_the_commas_of_another_country(tmp_path: Path):
 )
 def test_what_an_import_into_canvas_would_do(tmp_path: Path, head: str, possible: str, title: str, wanted: str):
     put(tmp_path, {"class.csv": f'{head}\n    Points Possible,,{possible}\n"Lee, Ann",11,\n'})
-    told = canvas_doubts(people.read(tmp_path / "class.csv"), title, 20)
+    told = canvas_doubts(people.read(tmp_path / "class.csv"), Assignment(title, points=20))
     assert [wanted in one for one in told] == [True] * bool(wanted), told
 
 

@@ -7,7 +7,6 @@ import shlex
 import stat
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,18 @@ from typing import Any
 import pytest
 import yaml
 
-from testcases.grader.marking.assignment import from_dict
-from testcases.grader.reports import classroom, gradescope
+from testcases.grader.reports import autograders
 from testcases.grader.tests.forks import LONGEST
 from testcases.grader.tests.reports.data import CAUSE, exercise, kept, result
+from testcases.grader.tests.running import put
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
 
-READY = gradescope.READY.parent
+READY = autograders.READY.parent
 WORKFLOWS = [READY / "github-classroom.yml", *(ROOT / ".github" / "workflows").glob("*.yml")]
 FAKE_PYTHON = """\
 #!/bin/sh
-case "$2" in *.gradescope) exec {python} "$@" ;; esac
+case "$2" in *.autograders) exec {python} "$@" ;; esac
 printf '%s\\n' "$*" >> {folder}/calls
 case "{refuses} $*" in "yes "*"--sandbox none"*) ;; yes*) exit 2 ;; esac
 [ -e {folder}/result.json ] || exit 1
@@ -54,7 +53,8 @@ def test_run_autograder_always_writes_results(
     python.chmod(0o755)
     if data:
         (tmp_path / "result.json").write_text(json.dumps(data))
-    (tmp_path / "run").write_text(gradescope.RUN.replace("/autograder", str(tmp_path)))
+    script = (autograders.READY / "run_autograder").read_text("utf-8")
+    (tmp_path / "run").write_text(script.replace("/autograder", str(tmp_path)))
     for name, path in (("PYTHONPATH", ROOT), ("TMPDIR", tmp_path)):
         monkeypatch.setenv(name, str(path))
     subprocess.run(["bash", str(tmp_path / "run")], timeout=LONGEST)
@@ -67,15 +67,17 @@ def test_run_autograder_always_writes_results(
     assert "link -> /etc/passwd" in (tmp_path / "seen").read_text()
     assert written["score"] == 3 and ("NOT SANDBOXED" in written["output"]) == (refuses == "yes")
     first, second = written["tests"]
-    assert [first[key] for key in ("number", "score", "max_score", "status")] == ["1.1", 2, 2, "passed"]
-    assert [second[key] for key in ("number", "score", "max_score", "status")] == ["1.2", 1, 4, "failed"]
+    assert [first[key] for key in ("score", "max_score", "status")] == [2, 2, "passed"]
+    assert [second[key] for key in ("score", "max_score", "status")] == [1, 4, "failed"]
     assert CAUSE in second["output"] and {written[key] for key in written if key.endswith("_format")} == {"text"}
     assert written["visibility"] == "visible" and written["stdout_visibility"] == "hidden"
 
 
-def test_the_autograder_zip(tmp_path: Path):
+def test_the_autograder_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = tmp_path / "autograder.zip"
-    gradescope.main(["zip", str(path), "--lessons", "1, 4", "--points", "20"])
+    put(tmp_path, {"hw.toml": "lessons = [1, 4]\npoints = 20\n"})
+    monkeypatch.setattr("sys.argv", ["autograders", "zip", str(path), "--assignment", str(tmp_path / "hw.toml")])
+    assert autograders.main() == 0
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         for name in ("setup.sh", "run_autograder"):
@@ -84,10 +86,7 @@ def test_the_autograder_zip(tmp_path: Path):
             assert archive.read(name).startswith(b"#!/usr/bin/env bash\n") and b"\r" not in archive.read(name)
         assert "course/Makefile" in names and "course/testcases/grader/reports/templates/base.html" in names
         assert not [name for name in names if "__pycache__" in name or ".venv" in name or ".git/" in name]
-        text = archive.read("course/assignment.toml").decode()
-    asked = from_dict(tomllib.loads(text))
-    assert asked.lessons == ("lesson01_masked_sequences", "lesson04_gae") and asked.total == 20
-    assert path.read_bytes() == gradescope.make_autograder_zip(tmp_path / "again.zip", text).read_bytes()
+        assert archive.read("course/assignment.toml").decode() == (tmp_path / "hw.toml").read_text("utf-8")
 
 
 def test_classroom_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -95,10 +94,10 @@ def test_classroom_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     out = kept(tmp_path, result(exercises={"td_errors": exercise(), "compute_gae": bad}, notes=["::set-env name=x::y"]))
     target = tmp_path / "output"
     monkeypatch.setenv("GITHUB_OUTPUT", str(target))
-    monkeypatch.setattr("sys.argv", ["classroom", str(out)])
+    monkeypatch.setattr("sys.argv", ["autograders", "classroom", str(out)])
     found = []
     for status in (0, 1):
-        assert classroom.main() == status
+        assert autograders.main() == status
         found.append(json.loads(base64.b64decode(target.read_text().splitlines()[-1].removeprefix("result="))))
         (out / "results" / "r0000.json").write_text("{", "utf-8")
     assert [(data["version"], data["status"]) for data in found] == [(3, "fail"), (3, "error")]
@@ -128,7 +127,7 @@ def test_the_container_holds_what_grading_needs_and_make_knows_what_it_is_given(
     lines = [line.split() for line in re.sub(r"\\\n", " ", container).splitlines() if line and line[0] != "#"]
     assert lines[0][0] == "FROM" and ["USER", "1000:1000"] in lines
     copied = {name for line in lines if line[0] == "COPY" for name in line[1:-1]}
-    assert all((ROOT / name).exists() for name in copied) and copied >= set(gradescope.CARRIED)
+    assert all((ROOT / name).exists() for name in copied) and copied >= set(autograders.CARRIED)
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for name in re.findall(r"(?<![\w$-])(OUT|[A-Z]{5,})(?==)", container + workflow):
         assert f"$({name})" in makefile, name

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testcases.grader.intake.submissions import from_folder
+from testcases.grader.intake.submissions import HandIn, read_submission
 from testcases.grader.marking.assignment import from_dict
 from testcases.grader.marking.grade import Grader, Secret
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
@@ -48,7 +48,7 @@ def sandbox(bubblewrap: None, tmp_path_factory: pytest.TempPathFactory) -> Itera
 @pytest.mark.parametrize("name", CASES)
 def test_verdict(sandbox: Sandbox, tmp_path: Path, name: str):
     case = CASES[name]
-    submission = from_folder(put(tmp_path, case.written), name)
+    submission = read_submission(HandIn(name, name, [(put(tmp_path, case.written), name)]))
     before = tree(tmp_path)
     sandbox.spent = 0.0
     result = Grader(sandbox, SameQuestions("x"), ASKED).grade(submission)
