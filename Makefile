@@ -16,7 +16,6 @@ SEED ?= 0
 demo: OUT ?= runs/demo
 contest: OUT ?= runs/contest
 SEEDS ?= 1
-TUNE ?=
 KL_COEF ?=
 POLICY ?=
 REWARD ?=
@@ -108,10 +107,10 @@ watch: $(READY) ## Run a lesson's tests at each save, until Ctrl-C [LESSON=4]
 	@test -n '$(LESSON)' || { echo 'error: expected a lesson, got none; run: make watch LESSON=4'; exit 1; }
 	@$(BIN)/watchfiles --filter python '$(BIN)/python -m pytest $(wildcard testcases/lesson$(shell printf %02d '$(LESSON)')_*)' tutorial
 
-contest: $(READY) ## Compare PPO with RLOO, GRPO, DAPO, DPO and best of n, by gold reward [SEEDS=1 TUNE=1 OUT=runs/contest STACK=tutorial]
+contest: $(READY) ## Compare PPO with RLOO, GRPO, DAPO, DPO and best of n, by gold reward [SEEDS=1 OUT=runs/contest STACK=tutorial]
 	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"
 	@$(CHECK_STACK)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).contest --seeds '$(SEEDS)' --out '$(OUT)' $(if $(filter-out 0,$(TUNE)),--tune)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m $(STACK).contest --seeds '$(SEEDS)' --out '$(OUT)'
 
 hint: $(READY) ## Show one more hint [LESSON=4] [EXERCISE=compute_gae]
 	@$(BIN)/python -m testcases.harness.student.hint $(LESSON) $(if $(EXERCISE),--exercise $(EXERCISE))

@@ -38,7 +38,7 @@ def three_denominators() -> Figure:
 
 
 def contest() -> Figure:
-    runs = recorded()["runs"]
+    runs = recorded()
     figure, panels = canvas(3.3, 2, sharey=True)
     titles = ("PPO, and groups without a critic", "DPO, rejection sampling, best of n")
     for axes, shown, title in zip(panels, (SAMPLING, OTHERS), titles, strict=True):

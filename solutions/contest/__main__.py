@@ -29,49 +29,35 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make contest", description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=1, help="each with a reward model of its own (SEEDS=)")
     parser.add_argument("--out", type=Path, default=Path("runs/contest"), help="folder for results (OUT=)")
-    parser.add_argument("--tune", action="store_true", help="tune every method first, on other seeds (TUNE=1)")
     options = parser.parse_args(arguments)
     out, folder = options.out.expanduser(), stack.own_folder()
     try:
         if folder:
             stack.check_finished(folder, "contest", stack.OF_THE_CONTEST)
-    except stack.Unfinished as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    from .running import TUNING_SEEDS  # with torch, for which --help need not wait, and all lessons
-
-    try:
-        check_number("SEEDS", options.seeds, 1, TUNING_SEEDS[0])
+        check_number("SEEDS", options.seeds, 1)
         if not any(out.glob("results-*.json")):
             new_folder(out)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    try:
-        _contest(options.seeds, out, options.tune)
-    except KeyboardInterrupt:
-        print(f"\nstopped; run the same command again to continue from {out}", file=sys.stderr)
-        return 130
-    return 0
 
-
-def _contest(seeds: int, out: Path, tune: bool) -> None:
-    import torch
+    import torch  # for which --help need not wait
 
     from . import record, running
 
     torch.set_num_threads(1)  # tiny models lose more to the coordination of two than they gain
     quiet()
-    file = running.results_file(out, stack.code_of_lessons(stack.own_folder() or stack.SOLUTIONS))
-    if tune:
-        running.run_all(running.tuning(), file, "tuning")
-    chosen = running.choose(running.read_results(file)) if tune else record.recorded()["settings"]
-    rows = running.run_all(running.curves(chosen, seeds), file, "contest")
+    try:
+        rows = running.run_all(running.curves(options.seeds), running.results_file(out, folder or stack.SOLUTIONS))
+    except KeyboardInterrupt:
+        print(f"\nstopped; run the same command again to continue from {out}", file=sys.stderr)
+        return 130
     print(f"\nThe runs with the middle coefficient:\n\n{record.as_text(record.ends(rows))}")
-    if seeds == 1:
+    if options.seeds == 1:
         print("\nOne seed is not a result. SEEDS=2 or more gives you intervals, and five coefficients for each curve.")
     else:
-        print(f"\nGold reward at an equal KL, {seeds} seeds:\n\n{record.as_text(record.over_kl(rows))}")
+        print(f"\nGold reward at an equal KL, {options.seeds} seeds:\n\n{record.as_text(record.over_kl(rows))}")
+    return 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
         responses, log_probs = policy.generate(prompts)                   sample, lesson 8
         ref_log_probs, scores = reference, reward model                   sample
         advantages = scores, compared within each group                   lessons 3 and 13
-        for each epoch, for each minibatch:                               update
+        for each epoch, for each minibatch:
             loss = token losses of the method / its denominator           lesson 13
             clip the gradient, step                                       step
 
@@ -12,27 +12,62 @@ A method is two functions: what the advantage of a response is, and what the los
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from ppo_by_hand.core.texts import encode_prompts
+from ppo_by_hand.core.texts import Scorer, encode_prompts
+from tiny_models.preferences import Preference
+from tiny_models.presets import find_preset
 
 from ..lesson01_masked_sequences import gather_log_probs
+from ..lesson02_reward_model import RewardModel
 from ..lesson03_policy_gradient import leave_one_out_baseline
 from ..lesson05_ppo_loss import ppo_statistics
 from ..lesson06_kl_rewards import estimate_kl, penalize_missing_stop
 from ..lesson07_actor_critic import response_logits
 from ..lesson08_rollout import generate
 from ..lesson13_after_ppo import clipped_token_losses, group_advantages, kl_token_losses, reduce_losses
-from .world import BATCH, GROUP, MAX_UPDATE_KL, MINIBATCHES, PRESET, UPDATES, WARMUP, Job, Progress, World
 
+PRESET = find_preset("tiny")
+UPDATES, BATCH, GROUP, MINIBATCHES, WARMUP = 32, PRESET.ppo_batch_size, 4, 4, 5
+MAX_UPDATE_KL = 0.02
+"""An update ends early when the policy has moved this far, in every method with a ratio."""
 CLIP, CLIP_HIGH = 0.2, 0.28
 """PPO's interval, and DAPO's bound above."""
+
+
+class Job(NamedTuple):
+    """One run: a method, a seed, what is tuned, and the coefficient that a curve runs over."""
+
+    method: str
+    seed: int
+    learning_rate: float
+    epochs: int
+    coefficient: float
+    """kl_coef; of DPO beta; of best of n, and of rejection sampling, which keeps the best of n, that n."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What all methods of one seed share: the SFT model, the seed's own reward model, its pairs, and the prompts."""
+
+    seed: int
+    tokenizer: Any
+    sft: Any
+    reward_model: RewardModel
+    proxy: Scorer
+    pairs: list[Preference]
+    prompts: list[str]
+    evaluation_prompts: list[str]
+
+    def generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -54,9 +89,8 @@ class Rollout:
         return Rollout(**{name: tensor[index] for name, tensor in vars(self).items()})
 
 
-Advantages = Callable[[Rollout, float], Tensor]
-Loss = Callable[[Tensor, Rollout, Tensor, float], Tensor]
-"""Log-probabilities now, rollout, advantages, coefficient -> what is minimized."""
+Trained = tuple[int, Any]
+"""How many tokens a method has sampled, and the tuned policy."""
 
 
 @torch.no_grad()
@@ -89,65 +123,54 @@ def grpo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
     return group_advantages(rollout.scores.view(-1, GROUP)).flatten()
 
 
-def penalized(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float, clip_high: float = CLIP) -> Tensor:
-    """Compute the loss of each token with the KL penalty in it."""
-    losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, clip_high)
-    return losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
-
-
-def grpo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
-    return reduce_losses(penalized(now, rollout, advantages, kl_coef), rollout.mask, "responses")
-
-
 def dr_grpo_advantages(rollout: Rollout, kl_coef: float) -> Tensor:
     return group_advantages(rollout.scores.view(-1, GROUP), divide_by_std=False).flatten()
 
 
-def dr_grpo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
-    losses = penalized(now, rollout, advantages, kl_coef)
-    return reduce_losses(losses, rollout.mask, "constant", constant=PRESET.max_new_tokens)
+def penalized_loss(
+    now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float, denominator: str, clip_high: float = CLIP
+) -> Tensor:
+    """Add the KL penalty to the loss of each token."""
+    losses = clipped_token_losses(now, rollout.log_probs, advantages, rollout.mask, CLIP, clip_high)
+    losses = losses + kl_coef * kl_token_losses(now, rollout.log_probs, rollout.ref_log_probs, rollout.mask)
+    constant = PRESET.max_new_tokens if denominator == "constant" else None
+    return reduce_losses(losses, rollout.mask, denominator, constant=constant)
 
 
-def dapo_loss(now: Tensor, rollout: Rollout, advantages: Tensor, kl_coef: float) -> Tensor:
-    """Use DAPO's clip and denominator. DAPO has no KL penalty; here a curve runs over one."""
-    return reduce_losses(penalized(now, rollout, advantages, kl_coef, CLIP_HIGH), rollout.mask, "tokens")
+grpo_loss = partial(penalized_loss, denominator="responses")
+dr_grpo_loss = partial(penalized_loss, denominator="constant")
+dapo_loss = partial(penalized_loss, denominator="tokens", clip_high=CLIP_HIGH)
+"""DAPO has no KL penalty; here a curve runs over one."""
 
 
-def update(
-    policy: Any,
-    optimizer: Optimizer,
-    rollout: Rollout,
-    advantages: Tensor,
-    loss_of: Loss,
-    job: Job,
-    shuffling: torch.Generator,
-) -> None:
-    """Make epochs of minibatches on one rollout, and end early when the policy has moved far enough."""
-    rows = len(rollout.ids)
-    for _ in range(job.epochs):
-        for index in torch.randperm(rows, generator=shuffling).split(rows // MINIBATCHES):
-            part = rollout.rows(index)
-            logits = response_logits(policy, part.ids, part.visible, part.ids.shape[1] - part.mask.shape[1])
-            now = gather_log_probs(logits, part.responses)
-            step(loss_of(now, part, advantages[index], job.coefficient), policy, optimizer)
-            each = advantages[index].unsqueeze(1).expand_as(now)
-            if ppo_statistics(now.detach(), part.log_probs, each, CLIP, part.mask)["approx_kl"] > MAX_UPDATE_KL:
-                return
+def minibatches(rows: int, epochs: int, shuffling: torch.Generator) -> Iterator[Tensor]:
+    """Yield the rows of each minibatch, in an order of its own for each epoch."""
+    for _ in range(epochs):
+        yield from torch.randperm(rows, generator=shuffling).split(rows // MINIBATCHES)
 
 
-def train(advantages_of: Advantages, loss_of: Loss, world: World, job: Job) -> Progress:
-    """Run the whole training."""
+def train(
+    advantages_of: Callable[[Rollout, float], Tensor], loss_of: Callable[..., Tensor], world: World, job: Job
+) -> Trained:
+    """Run the whole training; an update ends early when the policy has moved far enough."""
     policy = copy_of_sft(world)
     optimizer, sampling, shuffling = make_optimizer(policy), world.generator(), world.generator()
     tokens = 0
     for number in range(UPDATES):
         prompts = world.prompts[number * BATCH // GROUP : (number + 1) * BATCH // GROUP]
         rollout = sample(world, policy, [one for one in prompts for _ in range(GROUP)], sampling)
+        tokens += int(rollout.mask.sum())
         advantages = advantages_of(rollout, job.coefficient)
         set_learning_rate(optimizer, job, number, number / UPDATES)
-        update(policy, optimizer, rollout, advantages, loss_of, job, shuffling)
-        tokens += int(rollout.mask.sum())
-        yield (number + 1) * BATCH, tokens, policy
+        for index in minibatches(len(rollout.ids), job.epochs, shuffling):
+            part = rollout.rows(index)
+            logits = response_logits(policy, part.ids, part.visible, part.ids.shape[1] - part.mask.shape[1])
+            now = gather_log_probs(logits, part.responses)
+            step(loss_of(now, part, advantages[index], job.coefficient), policy, optimizer)
+            each = advantages[index].unsqueeze(1).expand_as(now)
+            if ppo_statistics(now.detach(), part.log_probs, each, CLIP, part.mask)["approx_kl"] > MAX_UPDATE_KL:
+                break
+    return tokens, policy
 
 
 def copy_of_sft(world: World) -> Any:

@@ -1,7 +1,7 @@
 """The competitors: a copy of the SFT model goes in, a tuned policy comes out. The loop of some is in `loop.py`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tiny_models.preferences import Preference
 
+from ..demo.run import ppo_config
 from ..demo.stages import encode_preferences
 from ..lesson01_masked_sequences import response_log_probs
 from ..lesson02_reward_model import PreferenceBatch
@@ -18,78 +19,69 @@ from ..lesson09_ppo_trainer import PPOTrainer
 from ..lesson12_capstone import SFTConfig, encode_demonstrations, train_sft
 from ..lesson13_after_ppo import dpo_loss
 from . import loop
-from .loop import Rollout, copy_of_sft, make_optimizer, sample, set_learning_rate, step
-from .world import BATCH, MAX_UPDATE_KL, MINIBATCHES, RESPONSES, UPDATES, Job, Progress, World
+from .loop import Job, Rollout, Trained, World, copy_of_sft, sample, step
 
+RESPONSES = loop.UPDATES * loop.BATCH
+"""Sampled by every method that samples: the budget."""
 PAIRS, PAIRS_IN_A_BATCH = RESPONSES // 2, 32
 """As many pairs as the budget samples."""
 ROUNDS = 4
 """Of rejection-sampling fine-tuning: each samples with the policy of the round before."""
 
 
-def ppo(world: World, job: Job) -> Progress:
+def ppo(world: World, job: Job) -> Trained:
     """Train with lesson 9's trainer; the critic starts as the reward model."""
-    config = world.config(
-        num_updates=UPDATES,
-        batch_size=BATCH,
-        num_minibatches=MINIBATCHES,
-        max_update_kl=MAX_UPDATE_KL,
-        seed=world.seed,
-        learning_rate=job.learning_rate,
+    config = replace(
+        ppo_config(loop.PRESET, world.tokenizer, world.seed, kl_coef=job.coefficient),
+        num_updates=loop.UPDATES,
+        num_minibatches=loop.MINIBATCHES,
         num_epochs=job.epochs,
-        kl_coef=job.coefficient,
+        learning_rate=job.learning_rate,
     )
     model = PolicyAndValue(copy_of_sft(world), critic_from_reward_model(world.reward_model))
     trainer = PPOTrainer(model, world.reward_model, make_reference(world.sft), config, world.tokenizer)
     tokens = 0
-    for number in range(UPDATES):
-        metrics = trainer.training_step(world.prompts[number * BATCH : (number + 1) * BATCH])
+    for number in range(loop.UPDATES):
+        metrics = trainer.training_step(world.prompts[number * loop.BATCH : (number + 1) * loop.BATCH])
         tokens += round(metrics["response_tokens"])
-        yield (number + 1) * BATCH, tokens, trainer.policy
+    return tokens, trainer.policy
 
 
-def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World, job: Job) -> Progress:
+def dpo(pairs_of: Callable[[World], tuple[list[Preference], int]], world: World, job: Job) -> Trained:
     """Train with lesson 13's loss on pairs, in minibatches; the reference reads all of them once."""
     preferences, tokens = pairs_of(world)
     pairs, policy = encode_preferences(world.tokenizer, preferences), copy_of_sft(world).eval()
     with torch.no_grad():
         ref_chosen, ref_rejected = _sums(world.sft, pairs)
-    optimizer, shuffling = make_optimizer(policy), world.generator()
+    optimizer, shuffling = loop.make_optimizer(policy), world.generator()
     orders = [torch.randperm(len(preferences), generator=shuffling) for _ in range(job.epochs)]
     batches = [index for order in orders for index in order.split(PAIRS_IN_A_BATCH)]
     for number, index in enumerate(batches):
         chosen, rejected = _sums(policy, pairs.rows(index))
         loss = dpo_loss(chosen, rejected, ref_chosen[index], ref_rejected[index], job.coefficient)
-        set_learning_rate(optimizer, job, number, number / len(batches))
+        loop.set_learning_rate(optimizer, job, number, number / len(batches))
         step(loss, policy, optimizer)
-    yield (RESPONSES if tokens else 0), tokens, policy
-
-
-def all_pairs(world: World) -> tuple[list[Preference], int]:
-    """Return the pairs that the reward model learned from, and how many tokens were sampled for it: none."""
-    return world.pairs, 0
-
-
-def own_pairs(world: World) -> tuple[list[Preference], int]:
-    """Return as many of these pairs as can be sampled."""
-    return world.pairs[:PAIRS], 0
+    return tokens, policy
 
 
 def sampled_pairs(world: World) -> tuple[list[Preference], int]:
-    """Sample two SFT responses to each of PAIRS prompts; the proxy chooses, and equal scores are dropped."""
+    """Sample two SFT responses to each of PAIRS prompts; the proxy chooses, and equal scores are dropped.
+
+    Returns:
+        Pairs, and how many tokens were sampled for them.
+    """
     sampling, prompts = world.generator(), world.prompts[:PAIRS]
     one, other = (sample(world, world.sft, prompts, sampling) for _ in range(2))
-    texts = zip(texts_of(world, one), texts_of(world, other), strict=True)
-    rows = zip(prompts, texts, one.scores.tolist(), other.scores.tolist(), strict=True)
+    rows = zip(prompts, texts_of(world, one), texts_of(world, other), (one.scores - other.scores).tolist(), strict=True)
     preferences = [
-        Preference(prompt, *(pair if first > second else pair[::-1]))
-        for prompt, pair, first, second in rows
-        if first != second
+        Preference(prompt, *((first, second) if gap > 0 else (second, first)))
+        for prompt, first, second, gap in rows
+        if gap
     ]
     return preferences, int(one.mask.sum() + other.mask.sum())
 
 
-def rejection_sampling(world: World, job: Job) -> Progress:
+def rejection_sampling(world: World, job: Job) -> Trained:
     """Sample n responses to each prompt, keep the best by proxy, imitate it, and begin again."""
     policy, n, per_round = copy_of_sft(world).eval(), int(job.coefficient), RESPONSES // ROUNDS
     sampling, tokens = world.generator(), 0
@@ -102,12 +94,11 @@ def rejection_sampling(world: World, job: Job) -> Progress:
         data = encode_demonstrations(world.tokenizer, prompts[::n], texts_of(world, rollout.rows(best)))
         for epoch in range(job.epochs):
             train_sft(policy, data, SFTConfig(job.learning_rate, 16, seed=world.seed + epoch))
-        yield (number + 1) * per_round, tokens, policy
+    return tokens, policy
 
 
 def texts_of(world: World, rollout: Rollout) -> list[str]:
-    rows = zip(rollout.responses, rollout.mask, strict=True)
-    return [world.tokenizer.decode(row[real], skip_special_tokens=True) for row, real in rows]
+    return world.tokenizer.batch_decode(rollout.responses, skip_special_tokens=True)
 
 
 def _sums(policy: Any, pairs: PreferenceBatch) -> tuple[Tensor, ...]:
@@ -121,34 +112,29 @@ def _sums(policy: Any, pairs: PreferenceBatch) -> tuple[Tensor, ...]:
 
 @dataclass(frozen=True)
 class Method:
-    """One competitor."""
+    """One competitor, with the learning rate and the epochs that the tuning chose."""
 
-    run: Callable[[World, Job], Progress]
+    run: Callable[[World, Job], Trained]
     coefficients: tuple[float, ...]
     """A curve's five; the third one is that of the tuning."""
-    rates: tuple[float, ...] = (5e-4, 1e-3, 2e-3, 4e-3, 8e-3)
-    """Learning rates that the tuning tries, each with 1 and 2 epochs."""
+    learning_rate: float
+    epochs: int
 
     @property
     def middle(self) -> float:
         return self.coefficients[2]
 
 
-IN_THE_REWARD, IN_THE_LOSS, NOT_DIVIDED = (
-    (0.02, 0.05, 0.1, 0.2, 0.4),
-    (0.1, 0.2, 0.4, 0.8, 1.6),
-    (0.05, 0.1, 0.2, 0.4, 0.8),
-)
-BETAS, OF_PAIRS = (0.1, 0.2, 0.5, 1.0, 2.0), (2e-4, 5e-4, 1e-3, 2e-3, 4e-3)
-KEPT_OF, OF_IMITATION = (2.0, 4.0, 8.0, 16.0, 32.0), (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)
+REWARD_COEFS, LOSS_COEFS, DR_COEFS = (0.02, 0.05, 0.1, 0.2, 0.4), (0.1, 0.2, 0.4, 0.8, 1.6), (0.05, 0.1, 0.2, 0.4, 0.8)
+BETAS, KEPT_OF = (0.1, 0.2, 0.5, 1.0, 2.0), (2.0, 4.0, 8.0, 16.0, 32.0)
 METHODS: dict[str, Method] = {
-    "PPO": Method(ppo, IN_THE_REWARD),
-    "RLOO": Method(partial(loop.train, loop.rloo_advantages, loop.rloo_loss), IN_THE_REWARD),
-    "GRPO": Method(partial(loop.train, loop.grpo_advantages, loop.grpo_loss), IN_THE_LOSS),
-    "Dr. GRPO": Method(partial(loop.train, loop.dr_grpo_advantages, loop.dr_grpo_loss), NOT_DIVIDED),
-    "DAPO": Method(partial(loop.train, loop.grpo_advantages, loop.dapo_loss), IN_THE_LOSS),
-    "DPO, all pairs": Method(partial(dpo, all_pairs), BETAS, OF_PAIRS),
-    "DPO, own pairs": Method(partial(dpo, own_pairs), BETAS, OF_PAIRS),
-    "DPO, sampled pairs": Method(partial(dpo, sampled_pairs), BETAS, OF_PAIRS),
-    "rejection sampling": Method(rejection_sampling, KEPT_OF, OF_IMITATION),
+    "PPO": Method(ppo, REWARD_COEFS, 4e-3, 2),
+    "RLOO": Method(partial(loop.train, loop.rloo_advantages, loop.rloo_loss), REWARD_COEFS, 4e-3, 2),
+    "GRPO": Method(partial(loop.train, loop.grpo_advantages, loop.grpo_loss), LOSS_COEFS, 4e-3, 1),
+    "Dr. GRPO": Method(partial(loop.train, loop.dr_grpo_advantages, loop.dr_grpo_loss), DR_COEFS, 2e-3, 1),
+    "DAPO": Method(partial(loop.train, loop.grpo_advantages, loop.dapo_loss), LOSS_COEFS, 8e-3, 2),
+    "DPO, all pairs": Method(partial(dpo, lambda world: (world.pairs, 0)), BETAS, 1e-3, 2),
+    "DPO, own pairs": Method(partial(dpo, lambda world: (world.pairs[:PAIRS], 0)), BETAS, 4e-3, 1),
+    "DPO, sampled pairs": Method(partial(dpo, sampled_pairs), BETAS, 1e-3, 2),
+    "rejection sampling": Method(rejection_sampling, KEPT_OF, 2e-3, 1),
 }

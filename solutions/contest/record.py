@@ -1,17 +1,14 @@
 """What the runs say: a point on a curve, a difference and its interval, two tables; and the record that texts quote."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .evaluation import ANSWERS
 from .methods import METHODS
-from .running import BEST_OF_N, SFT
+from .running import ANSWERS, BEST_OF_N, SFT, read_results
 
 FILE = Path(__file__).with_name("record.json")
-AGAINST, LEVEL = "PPO", 1.7
 ALONG = (1.0, 1.5, 2.0, 2.5, 3.0)
 """The KL at which methods are compared: one alone would be a choice."""
 PRICED_N = 8
@@ -53,21 +50,20 @@ def gold_at(curve: Iterable[Row], kl: float) -> float | None:
     return None
 
 
-def golds_at(rows: Iterable[Row], method: str, kl: float) -> dict[int, float]:
-    """Return the gold reward of each seed whose curve, from the SFT model on, reaches this KL."""
-    curves: dict[int, list[Row]] = {}
+def golds_at(rows: Iterable[Row], method: str, kl: float) -> list[float]:
+    """Return each seed's gold reward at this KL; none at all if the curve of a seed does not reach so far."""
+    curves: dict[int, list[Row]] = {row["seed"]: [] for row in rows}
     for row in rows:
         if row["method"] in (SFT, method):
-            curves.setdefault(row["seed"], []).append(row)
-    found = {seed: gold_at(curve, kl) for seed, curve in curves.items()}
-    return {seed: gold for seed, gold in found.items() if gold is not None}
+            curves[row["seed"]].append(row)
+    found = [gold_at(curve, kl) for curve in curves.values()]
+    return [] if None in found else [gold for gold in found if gold is not None]
 
 
 def minus_ppo(rows: Sequence[Row], method: str, kl: float) -> Difference | None:
     """Subtract PPO's gold reward, paired by seed; None if the curve of a seed does not reach so far."""
-    ours, theirs = golds_at(rows, method, kl), golds_at(rows, AGAINST, kl)
-    is_whole = ours.keys() == theirs.keys() == {row["seed"] for row in rows}
-    return mean_of([ours[seed] - theirs[seed] for seed in ours]) if is_whole else None
+    ours, theirs = golds_at(rows, method, kl), golds_at(rows, "PPO", kl)
+    return mean_of([one - other for one, other in zip(ours, theirs, strict=True)]) if ours and theirs else None
 
 
 def middle(rows: Iterable[Row], method: str) -> list[Row]:
@@ -80,40 +76,25 @@ def mean(rows: Sequence[Row], what: str) -> float:
     return sum(row[what] for row in rows) / len(rows)
 
 
-def tokens_to_level(row: Row) -> int | None:
-    """Count the tokens sampled until the gold reward was first seen at LEVEL; None if it never was."""
-    return next((point["tokens"] for point in row.get("trace", ()) if point["gold"] >= LEVEL), None)
-
-
 def over_kl(rows: Sequence[Row]) -> list[list[str]]:
     """Tabulate, below a header, PPO's gold reward at an equal KL, and each other method's minus that."""
-    seeds = len({row["seed"] for row in rows})
-    golds = [golds_at(rows, AGAINST, kl).values() for kl in ALONG]
+    golds = [golds_at(rows, "PPO", kl) for kl in ALONG]
     table = [["", *(f"KL {kl:g}" for kl in ALONG)]]
-    table.append([AGAINST, *(f"{sum(gold) / seeds:.2f}" if len(gold) == seeds else "-" for gold in golds)])
+    table.append(["PPO", *(f"{sum(gold) / len(gold):.2f}" if gold else "-" for gold in golds)])
     for name in ran(rows)[1:]:
-        differences = [minus_ppo(rows, name, kl) for kl in ALONG]
-        table.append([f"{name}, minus PPO", *("-" if one is None else str(one) for one in differences)])
+        table.append([f"{name}, minus PPO", *(str(minus_ppo(rows, name, kl) or "-") for kl in ALONG)])
     return table
 
 
 def ends(rows: Sequence[Row]) -> list[list[str]]:
     """Tabulate, below a header, where the runs with the middle coefficient end, and what they cost."""
-    wanted = f"gold, proxy, KL, grammatical, thousand tokens, thousand tokens to gold {LEVEL:g}, seconds"
-    table = [["", *wanted.split(", ")]]
+    table = [["", "gold", "proxy", "KL", "grammatical", "thousand tokens", "seconds"]]
     for name in ran(rows):
         runs = middle(rows, name)
-        reached = [one for one in map(tokens_to_level, runs) if one is not None]
-        table.append(
-            [
-                f"best of {PRICED_N}, {ANSWERS:,} answers" if name == BEST_OF_N else name,
-                *(f"{mean(runs, what):.2f}" for what in ("gold", "proxy", "kl")),
-                f"{mean(runs, 'valid'):.0%}",
-                f"{mean(runs, 'tokens') / 1000:.0f}",
-                f"{sum(reached) / len(reached) / 1000:.0f}" if len(reached) == len(runs) else "-",
-                f"{mean(runs, 'seconds'):.1f}",
-            ]
-        )
+        shown = f"best of {PRICED_N}, {ANSWERS:,} answers" if name == BEST_OF_N else name
+        numbers = [f"{mean(runs, what):.2f}" for what in ("gold", "proxy", "kl")]
+        costs = [f"{mean(runs, 'tokens') / 1000:.0f}", f"{mean(runs, 'seconds'):.1f}"]
+        table.append([shown, *numbers, f"{mean(runs, 'valid'):.0%}", *costs])
     return table
 
 
@@ -131,6 +112,6 @@ def as_text(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
-def recorded() -> dict[str, Any]:
-    """Read the record that comes with the course: `settings` by method, and `runs`."""
-    return json.loads(FILE.read_text("utf-8"))
+def recorded() -> list[Row]:
+    """Read the record that comes with the course: the results of ten seeds."""
+    return list(read_results(FILE).values())

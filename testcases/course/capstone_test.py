@@ -205,7 +205,7 @@ def test_only_evaluation_sees_the_gold_score():
         for file in SOLUTIONS.rglob("*.py")
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
-    assert seeing == {"lesson12_capstone/evaluation.py", "contest/evaluation.py"}
+    assert seeing == {"lesson12_capstone/evaluation.py", "contest/running.py"}
 
 
 def test_the_suites_tokenizer_speaks_as_the_real_one():

@@ -5,23 +5,20 @@ import json
 import math
 import re
 import shutil
-import sys
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
 from book.figures.lesson12_capstone import RECORDED as DEMO
-from ppo_by_hand.core.files import write_json
 from solutions.contest import loop, methods, record, running
-from solutions.contest import world as world_file
 from solutions.contest.__main__ import main
-from solutions.contest.evaluation import MOST, shares_of_ranks
-from solutions.contest.methods import METHODS
-from solutions.contest.record import Difference, gold_at, mean_of, minus_ppo, tokens_to_level
-from solutions.contest.running import BEST_OF_N, SFT, TUNING_SEEDS, choose, curves, run, run_all, tuning
-from solutions.contest.world import BATCH, MINIBATCHES, PRESET, RESPONSES, Job, World, make_world
+from solutions.contest.loop import BATCH, MINIBATCHES, PRESET, Job, World
+from solutions.contest.methods import METHODS, RESPONSES
+from solutions.contest.record import Difference, gold_at, mean_of, minus_ppo
+from solutions.contest.running import BEST_OF_N, MOST, SFT, curves, make_world, run, run_all, shares_of_ranks
 from solutions.demo import stack
 from solutions.demo.stages import train_reward_stage
 from solutions.lesson02_reward_model import RewardModel
@@ -29,10 +26,8 @@ from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course.trainers import small_policy
 from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.oracle.mutations import stub
-from tiny_models.checkpoints import REWARD_MODEL
+from tiny_models import checkpoints
 from tiny_models.tokenizer import build_tokenizer
-
-RECORD = "python -m testcases.course.contest_record runs/contest"
 
 
 def test_an_interval_by_hand():
@@ -47,8 +42,6 @@ def test_gold_is_read_on_lines_over_the_root_of_the_kl():
     assert gold_at(curve, 1.0) == pytest.approx(1.7) and gold_at(curve, 4.0) == pytest.approx(1.5)
     assert gold_at(curve, 2.25) == pytest.approx(1.6) and gold_at(curve, 0.25) == pytest.approx(1.3)
     assert gold_at(curve, 4.1) is None
-    trace = [{"tokens": 2600, "gold": 1.2}, {"tokens": 5100, "gold": 1.8}, {"tokens": 7500, "gold": 1.9}]
-    assert tokens_to_level({"trace": trace}) == 5100 and tokens_to_level({"trace": trace[:1]}) is None
 
 
 def test_a_difference_is_paired_by_seed_and_of_all_seeds_or_none():
@@ -70,41 +63,19 @@ def test_shares_of_ranks():
     torch.testing.assert_close(shares[: n - 1], torch.zeros(n - 1, dtype=shares.dtype))
 
 
-def test_every_method_is_tuned_alike_on_seeds_that_are_not_used_again():
-    jobs, runs = tuning(), curves(dict.fromkeys(METHODS, (1e-3, 1)), 10)
-    tried = {(name, seed): 0 for name in METHODS for seed in TUNING_SEEDS}
-    for job in jobs:
-        tried[job.method, job.seed] += 1
-    assert set(tried.values()) == {10} and len({*jobs, *runs}) == len(jobs) + len(runs)
-    assert not {job.seed for job in runs} & set(TUNING_SEEDS)
-    assert all(len(set(method.coefficients)) == 5 for method in METHODS.values())
-
-
-def test_settings_are_chosen_by_the_proxy_near_the_sft_model_and_not_by_gold():
-    found = {job: {"proxy": 1.0, "kl": 1.0, "gold": 0.0} for job in tuning()}
-    ends = {
-        (5e-4, 1): {"proxy": 9.0, "kl": 6.0, "gold": 2.0},
-        (5e-4, 2): {"proxy": 1.0, "kl": 1.0, "gold": 2.0},
-        (1e-3, 1): {"proxy": 1.1, "kl": 4.9, "gold": 0.0},
-    }
-    for tuned, end in ends.items():
-        found |= {Job("PPO", seed, *tuned, METHODS["PPO"].middle): end for seed in TUNING_SEEDS}
-    assert choose(found)["PPO"] == (1e-3, 1)
-    far = {job: {"proxy": 1.0, "kl": 9.0 - job.learning_rate} for job in tuning()}
-    assert choose(far)["PPO"][0] == max(METHODS["PPO"].rates), "all are too far: the nearest one"
-
-
-def test_what_is_finished_is_not_run_again_and_that_of_other_lessons_is_neither_taken_nor_lost(tmp_path, monkeypatch):
+def test_what_is_finished_is_not_run_again_and_that_of_other_lessons_is_not_taken(tmp_path, monkeypatch):
     job, new = Job("PPO", 0, 1e-3, 1, 0.1), Job("PPO", 1, 1e-3, 1, 0.1)
-    ours, others = (running.results_file(tmp_path, code) for code in ("ours", "others"))
-    for file, gold in ((ours, 1.0), (others, 0.0)):
-        write_json(file, [{**job._asdict(), "gold": gold}])
+    for name in ("ours", "others"):
+        (tmp_path / name / "lesson01").mkdir(parents=True)
+        (tmp_path / name / "lesson01" / "file.py").write_text(name, "utf-8")
+    ours, others = (running.results_file(tmp_path, tmp_path / name) for name in ("ours", "others"))
     monkeypatch.setattr(running, "make_world", lambda seed: SimpleNamespace(seed=seed))
-    monkeypatch.setattr(running, "run", lambda job, world: [{**job._asdict(), "gold": 1.0 + world.seed}])
-    assert [row["gold"] for row in run_all([job, new], ours, "test")] == [1.0, 2.0]
+    monkeypatch.setattr(running, "run", lambda job, world: {job: {"gold": 1.0 + world.seed}})
+    assert [row["gold"] for row in run_all([job], ours)] == [1.0] and not others.exists()
+    monkeypatch.setattr(running, "run", lambda job, world: {job: {"gold": 3.0}})
+    assert [row["gold"] for row in run_all([job, new], ours)] == [1.0, 3.0]
     monkeypatch.setattr(running, "run", lambda *_: 1 / 0)
-    assert run_all([job, new], ours, "test") == list(running.read_results(ours).values())
-    assert [row["gold"] for row in running.read_results(others).values()] == [0.0]
+    assert run_all([job, new], ours) == list(running.read_results(ours).values())
 
 
 def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, tmp_path, capsys):
@@ -119,23 +90,10 @@ def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, t
     assert not [name for some in stack.OF_THE_CONTEST.values() for name in some if re.search(rf"\b{name}\b", code)]
 
 
-def test_an_error_of_a_students_lesson_comes_through(monkeypatch, tmp_path):
-    """As of a line below the exercises, which runs when the lesson is loaded."""
-
-    def fail(name: str):
-        raise ValueError("of a lesson")
-
-    lessons = ModuleType("running")
-    lessons.__getattr__ = fail
-    monkeypatch.setitem(sys.modules, "solutions.contest.running", lessons)
-    with pytest.raises(ValueError, match="of a lesson"):
-        main(["--out", str(tmp_path / "out")])
-
-
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        pytest.param(["--seeds", "1001"], "expected SEEDS in [1, 1000], got 1001", id="seeds-of-the-tuning"),
+        pytest.param(["--seeds", "0"], "expected SEEDS in [1, infinity), got 0", id="no-seed"),
         pytest.param(["--out", __file__], "expected OUT to be a folder that can be written, got", id="a-file"),
     ],
 )
@@ -148,9 +106,9 @@ def test_bad_input_is_one_sentence(arguments, sentence, capsys):
 @pytest.fixture(scope="module")
 def world() -> World:
     """Of seed 0, with the reward model that is shipped instead of a trained one."""
-    shipped = SimpleNamespace(reward_model=RewardModel.from_pretrained(REWARD_MODEL))
+    shipped = SimpleNamespace(reward_model=RewardModel.from_pretrained(checkpoints.REWARD_MODEL))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(world_file, "train_reward_stage", lambda *_: shipped)
+        patch.setattr(running, "train_reward_stage", lambda *_: shipped)
         return make_world(0)
 
 
@@ -158,25 +116,26 @@ def world() -> World:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_that_samples_takes_the_same_number_of_responses(name, world, monkeypatch):
     """Counted where they are asked for, in a contest of 2 updates; DPO has as many pairs as could be sampled."""
-    budget, counted = 2 * BATCH, []
-    for module in (loop, methods):
-        for constant, value in {"UPDATES": 2, "RESPONSES": budget, "PAIRS": budget // 2}.items():
-            monkeypatch.setattr(module, constant, value, raising=False)
+    budget, counted, pairs = 2 * BATCH, [], []
+    monkeypatch.setattr(loop, "UPDATES", 2)
+    monkeypatch.setattr(methods, "RESPONSES", budget)
+    monkeypatch.setattr(methods, "PAIRS", budget // 2)
 
-    def counting(of, place):
+    def counting(of, place, counts=counted):
         def call(*given):
-            counted.append(len(given[place]))
+            counts.append(len(given[place]))
             return of(*given)
 
         return call
 
     for owner, function, place in ((loop, "sample", 2), (methods, "sample", 2), (PPOTrainer, "training_step", 1)):
         monkeypatch.setattr(owner, function, counting(getattr(owner, function), place))
+    monkeypatch.setattr(methods, "encode_preferences", counting(methods.encode_preferences, 1, pairs))
     job = Job(name, 0, 1e-3, 1, METHODS[name].coefficients[0])
-    *_, (responses, tokens, _) = METHODS[name].run(replace(world, pairs=world.pairs[:200]), job)
+    tokens, _ = METHODS[name].run(replace(world, pairs=world.pairs[:200]), job)
     takes_none = name in ("DPO, all pairs", "DPO, own pairs")
-    assert sum(counted) == responses == (0 if takes_none else budget) and (tokens > 5 * budget) == (not takes_none)
-    assert len(methods.own_pairs(world)[0]) == methods.PAIRS
+    assert sum(counted) == (0 if takes_none else budget) and (tokens > 5 * budget) == (not takes_none)
+    assert pairs == {"DPO, all pairs": [200], "DPO, own pairs": [64]}.get(name, pairs) and sum(pairs) <= 200
 
 
 def read_by(model, found):
@@ -214,8 +173,13 @@ def test_an_update_is_epochs_of_minibatches_of_whole_responses_until_the_policy_
         monkeypatch.setattr(loop, "MAX_UPDATE_KL", most)
         policy, rollout = sampled()
         by_hand, advantages = copy.deepcopy(policy), loop.grpo_advantages(rollout, 0.3)
-        optimizer, job = torch.optim.SGD(policy.parameters(), lr=0.5), Job("GRPO", 0, 0.5, 2, 0.3)
-        loop.update(policy, optimizer, rollout, advantages, loop.grpo_loss, job, torch.Generator().manual_seed(5))
+        monkeypatch.setattr(loop, "UPDATES", 1)
+        monkeypatch.setattr(loop, "sample", lambda *_, rollout=rollout: rollout)
+        monkeypatch.setattr(loop, "copy_of_sft", lambda _, policy=policy: policy)
+        monkeypatch.setattr(loop, "make_optimizer", lambda policy: torch.optim.SGD(policy.parameters()))
+        world = SimpleNamespace(prompts=[], generator=lambda: torch.Generator().manual_seed(5))
+        job = Job("GRPO", 0, 3.0, 2, 0.3)  # the first of six updates of the warm-up has a sixth of this rate
+        loop.train(loop.grpo_advantages, loop.grpo_loss, world, job)
         shuffling = torch.Generator().manual_seed(5)
         orders = [torch.randperm(8, generator=shuffling).split(8 // MINIBATCHES) for _ in range(2)]
         for index in [index for order in orders for index in order][:steps]:
@@ -231,8 +195,7 @@ def test_an_update_is_epochs_of_minibatches_of_whole_responses_until_the_policy_
 
 
 def test_two_seeds_train_two_reward_models():
-    tokenizer = world_file.build_tokenizer()
-    sft = world_file.AutoModelForCausalLM.from_pretrained(world_file.SFT).eval()
+    tokenizer, sft = build_tokenizer(), AutoModelForCausalLM.from_pretrained(checkpoints.SFT).eval()
     small = replace(PRESET, preference_pairs=64, held_out_pairs=16)
     first, other = (train_reward_stage(sft, small, tokenizer, seed).reward_model.state_dict() for seed in (0, 1))
     assert not any(torch.equal(first[name], other[name]) for name in first if name.endswith("c_attn.weight"))
@@ -246,14 +209,12 @@ def test_a_run_gives_the_same_numbers_again_and_costs_what_the_page_says(world, 
     assert f"to each of {PRESET.preference_pairs} prompts" in texts["page"]
     assert f"{methods.PAIRS:,} pairs of new responses" in texts["page"]
     monkeypatch.setattr(loop, "UPDATES", 4)
-    monkeypatch.setattr(running, "TRACE_EVERY", 4 * BATCH)
     job = Job("GRPO", world.seed, 1e-3, 1, METHODS["GRPO"].middle)
     some = replace(world, evaluation_prompts=world.evaluation_prompts[:64])
-    (one,), (other,) = run(job, some), run(job, some)
+    one, other = (run(job, some)[job] for _ in range(2))
     assert one.pop("seconds") > 0 < other.pop("seconds")
     responses = 4 * BATCH
     assert one == other and responses * 5 < one["tokens"] <= responses * 20
-    assert [look["tokens"] for look in one["trace"]] == [one["tokens"]]
 
 
 def statements(runs: list[dict]) -> dict[str, str]:
@@ -261,8 +222,6 @@ def statements(runs: list[dict]) -> dict[str, str]:
     sampled = [record.mean(record.middle(runs, name), "tokens") / 1000 for name in record.ran(runs)]
     trained = [one for name, one in zip(record.ran(runs), sampled, strict=True) if one and name != BEST_OF_N]
     rloo = {kl: minus_ppo(runs, "RLOO", kl).mean for kl in record.ALONG}
-    names = ("PPO", "RLOO", "GRPO", "Dr. GRPO")
-    reached = [mean_of([tokens_to_level(run) / 1000 for run in record.middle(runs, name)]).mean for name in names]
     eight = record.middle(runs, BEST_OF_N)
     tokens = record.mean(eight, "tokens") / 1000
     kept = [run for run in runs if run["method"] == "rejection sampling"]
@@ -272,8 +231,6 @@ def statements(runs: list[dict]) -> dict[str, str]:
         "BUDGET": f"{RESPONSES:,} responses, {min(trained):.0f} to {max(trained):.0f} thousand tokens",
         "RLOO_FAR": f"at 2 to 3 nats RLOO is at most {-min(rloo[2.0], rloo[2.5], rloo[3.0]):.2f} below PPO",
         "RLOO_NEAR": f"by {-rloo[1.5]:.2f} at 1.5 nats and {-rloo[1.0]:.2f} at 1",
-        "TO_LEVEL": f"reach a gold reward of {record.LEVEL:g}, PPO needs about {reached[0]:.0f} thousand sampled "
-        f"tokens, RLOO {reached[1]:.0f}, GRPO {reached[2]:.0f} and Dr. GRPO {reached[3]:.0f}",
         "BEST": f"best of 8 has a gold reward of {record.mean(eight, 'gold'):.2f} and costs "
         f"{tokens:.0f} tokens per answer instead of {tokens / 8:.0f}",
         "REJECTION": f"reaches a gold reward of {record.mean(two, 'gold'):.2f} at a KL of {record.mean(two, 'kl'):.1f}."
@@ -292,23 +249,19 @@ def texts() -> dict[str, str]:
 
 
 def test_the_page_prints_the_record(texts):
-    found = record.recorded()
-    runs = found["runs"]
+    runs = record.recorded()
     for table in (record.over_kl(runs), record.ends(runs)):
         assert " ".join(record.as_text(table).split()) in texts["page"]
     for sentence in statements(runs).values():
         assert sentence in texts["page"], sentence
-    assert found["command"] in texts["page"] and found["date"] in texts["page"]
-    every = running.TRACE_EVERY * record.mean(record.middle(runs, "PPO"), "tokens") / RESPONSES / 1000
-    assert f"every {running.TRACE_EVERY} responses, which is about {every:.0f} thousand tokens" in texts["page"]
     intervals = sum(cell.endswith("]") for row in record.over_kl(runs) for cell in row)
     assert abs(intervals - 40) <= 5 and "about 40 of them" in texts["page"]
 
 
 def test_the_lesson_says_what_the_record_says(texts):
-    found = record.recorded()
-    runs, said = found["runs"], statements(found["runs"])
-    for name in ("BUDGET", "RLOO_FAR", "RLOO_NEAR", "TO_LEVEL"):
+    runs = record.recorded()
+    said = statements(runs)
+    for name in ("BUDGET", "RLOO_FAR", "RLOO_NEAR"):
         assert said[name] in texts["lesson"], said[name]
     assert f"We recorded the contest with {said['N_SEEDS']} seeds" in texts["lesson"]
     assert all(minus_ppo(runs, "GRPO", kl).high < 0 for kl in record.ALONG)
@@ -330,9 +283,6 @@ def test_what_the_page_says_of_entropy_holds_of_the_recorded_demo(texts):
 
 
 def test_the_record_is_of_the_methods_as_they_are():
-    found = record.recorded()
-    assert found["settings"].keys() == METHODS.keys(), f"{found['command']}, then {RECORD}"
-    for name in set(record.ran(found["runs"])) - {BEST_OF_N}:
-        runs = [run for run in found["runs"] if run["method"] == name]
-        assert sorted({run["coefficient"] for run in runs}) == sorted(METHODS[name].coefficients)
-        assert len(runs) == 5 * len({run["seed"] for run in found["runs"]})
+    """In order: curves of two and more seeds have all coefficients."""
+    runs = record.recorded()
+    assert [Job(*(row[name] for name in Job._fields)) for row in runs] == curves(10), "make contest SEEDS=10"

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from solutions.contest import loop
-from solutions.contest.world import PRESET
 from solutions.lesson01_masked_sequences import response_log_probs
 from solutions.lesson05_ppo_loss import compute_ppo_loss
 from solutions.lesson13_after_ppo import clipped_token_losses, dpo_loss, group_advantages, sequence_ratio
@@ -50,7 +49,9 @@ def ours(name: str, now: Tensor, advantages: Tensor) -> Tensor:
     if name in ("gspo", "rloo"):
         return of_whole_responses(now, advantages, *((0.2, True) if name == "gspo" else (0.3, False)))
     loss = {"grpo": loop.grpo_loss, "dr_grpo": loop.dr_grpo_loss}.get(name, loop.dapo_loss)
-    per_token = PRESET.max_new_tokens / 9.0 if name == "dr_grpo" else 1.0  # the constants of the contest and of TRL
+    per_token = (
+        loop.PRESET.max_new_tokens / 9.0 if name == "dr_grpo" else 1.0
+    )  # the constants of the contest and of TRL
     return per_token * loss(now, ROLLOUT, advantages, 0.3 if name == "kl" else 0.0)
 
 
