@@ -28,12 +28,12 @@ RUNS = {"ppo": "with KL penalty (kl_coef 0.09)", "no_kl": "without KL penalty"}
 
 def record(seed: int = 0) -> None:
     """Run `make demo` once and keep what the figure and the texts show of it (a minute)."""
-    from solutions.demo.run import TRACE_AT, make_plan, run_capstone
+    from solutions.demo.run import TRACE_AT, Capstone
 
     with tempfile.TemporaryDirectory() as folder:
-        plan = make_plan("tiny", seed, Path(folder), print)
-        run = run_capstone(plan)
-    kept: dict[str, Any] = {"seed": seed, "kl_coef": plan.preset.kl_coef, "sft": _row(run.before)}
+        run = Capstone("tiny", seed, Path(folder))
+        run.run()
+    kept: dict[str, Any] = {"seed": seed, "kl_coef": run.preset.kl_coef, "sft": _row(run.before)}
     for name, ppo in (("ppo", run.ppo), ("no_kl", run.no_kl)):
         kept[name] = _row(ppo.final) | {"trace": [_row(one) for one in ppo.trace]}
         kept[name]["entropy"] = [round(row["entropy"], 3) for row in ppo.result.trainer.history]

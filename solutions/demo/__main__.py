@@ -8,26 +8,20 @@ python -m solutions.demo --preset tiny --seed 0 --out runs/demo
 from __future__ import annotations
 
 import argparse
-import functools
+import json
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
+from ppo_by_hand.core.files import write_text
 from ppo_by_hand.core.progress import quiet
 from ppo_by_hand.core.shapes import check_number
 from tiny_models.gold import GOLD_MAX
 
 from .folder import FINE, WRONG, open_folder, run_to_the_end
-from .stack import Unfinished, check_finished, check_right, own_folder, verdict
-
-if TYPE_CHECKING:
-    from .run import CapstoneRun, Say
-
-SAMPLES = 4
+from .stack import LEFT_OUT, check_finished, check_right, own_folder, verdict
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,59 +33,46 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out (RESUME=1)")
     options = parser.parse_args(arguments)
     options.out = options.out.expanduser()
-    console = Console(highlight=False, markup=False)
     quiet()  # what it would warn of is said here in one sentence
     if (folder := own_folder()) is not None:
         try:
-            check_finished(folder)
+            check_finished(folder, "demo", LEFT_OUT)
             check_right(folder)
-        except Unfinished as error:
+        except ValueError as error:
             print(error, file=sys.stderr)
             return WRONG
-    say = functools.partial(console.print, soft_wrap=True)
-    return run_to_the_end(lambda: _demo(options, console, say), options.out)
+    return run_to_the_end(lambda: _demo(options), options.out)
 
 
-def _demo(options: argparse.Namespace, console: Console, say: Say) -> int:
-    from .figures import draw_figures
-    from .run import make_plan, run_capstone, write_summary
+def _demo(options: argparse.Namespace) -> int:
+    from .figures import draw_figures  # with torch, and all lessons
+    from .run import Capstone
 
     start, out = time.perf_counter(), options.out
     check_number("SEED", options.seed, 0, 2**32 - 1)
-    plan = make_plan(options.preset, options.seed, out, say)
-    open_folder(out, plan.settings(), options.resume)
-    run = run_capstone(plan)
-    files = [*draw_figures(run), write_summary(run)]
-    console.print(_table(run))
-    console.print(_samples(run))
-    for file in files:
-        console.print(str(file), style="dim")
-    if own_folder():
-        say(f"\n{verdict(run.summary())}")
-    console.print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimization.png'}")
+    run = Capstone(options.preset, options.seed, out)
+    open_folder(out, {"PRESET": run.preset.name, "SEED": run.seed, **asdict(run.preset)}, options.resume)
+    run.run()
+    draw_figures(run)
+    write_text(out / "summary.json", json.dumps(run.summary(), indent=2) + "\n")
+    _say_results(run)
+    if own_folder() and options.preset == "tiny":
+        print(f"\n{verdict(run.summary())}")
+    print(f"\n{time.perf_counter() - start:.0f} s. The picture to look at: {out / 'overoptimization.png'}")
     return FINE
 
 
-def _table(run: CapstoneRun) -> Table:
-    """Gold, proxy, KL and grammatical share of the three policies."""
-    plan = run.plan
-    table = Table(title=f"\npreset {plan.preset.name}, seed {plan.seed}: the three policies", title_justify="left")
-    for column in ("", f"gold (max {GOLD_MAX:.0f})", "proxy (std)", "KL (nats)", "grammatical"):
-        table.add_column(column, justify="left" if not column else "right")
-    for name, one in run.evaluations().items():
-        table.add_row(name, f"{one.gold:.2f}", f"{one.proxy:+.2f}", f"{max(one.kl, 0.0):.1f}", f"{one.valid:.0%}")
-    return table
-
-
-def _samples(run: CapstoneRun) -> Table:
-    """What the three policies answer to the same prompts."""
-    table = Table(title="\nthe same prompts, before and after", title_justify="left", show_lines=True)
-    evaluations = run.evaluations()
-    for column in ("prompt", *evaluations):
-        table.add_column(column, ratio=1)
-    for number in range(SAMPLES):
-        table.add_row(run.plan.prompts[number], *(one.responses[number] for one in evaluations.values()))
-    return table
+def _say_results(run: Any) -> None:
+    print(f"\npreset {run.preset.name}, seed {run.seed}: the three policies\n")
+    print(f"{'':22}  gold (max {GOLD_MAX:.0f})  proxy (std)  KL (nats)  grammatical")
+    evaluations = {"SFT": run.before, "PPO": run.ppo.final, "PPO without KL penalty": run.no_kl.final}
+    for name, one in evaluations.items():
+        print(f"{name:22} {one.gold:13.2f} {one.proxy:+12.2f} {max(one.kl, 0.0):10.1f} {one.valid:12.0%}")
+    print("\nthe same prompts, before and after")
+    for number, prompt in enumerate(run.prompts[:4]):
+        print(f"\n{prompt}")
+        for name, one in evaluations.items():
+            print(f"    {name:22}  {one.responses[number]}")
 
 
 if __name__ == "__main__":

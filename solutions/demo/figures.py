@@ -1,6 +1,5 @@
 """The two figures of a capstone run: the training, and the over-optimization."""
 
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -8,33 +7,30 @@ import matplotlib.pyplot as plt
 
 from tiny_models.gold import GOLD_MAX
 
-from .run import CapstoneRun, PPORun
+from .run import Capstone
 
 matplotlib.use("Agg")
 # Okabe and Ito's colors, which color-blind readers can tell apart.
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#7F7F7F"
 
 
-def draw_figures(run: CapstoneRun) -> list[Path]:
+def draw_figures(run: Capstone) -> None:
     """Write `training_curves.png` and `overoptimization.png` into the run's folder."""
-    figures = {"training_curves.png": training_curves(run), "overoptimization.png": overoptimization(run)}
-    for name, figure in figures.items():
-        figure.savefig(run.plan.out / name, dpi=120)
+    for draw in (training_curves, overoptimization):
+        figure = draw(run)
+        figure.savefig(run.out / f"{draw.__name__}.png", dpi=120)
         plt.close(figure)
-    return [run.plan.out / name for name in figures]
 
 
-def training_curves(run: CapstoneRun) -> Any:
+def training_curves(run: Capstone) -> Any:
     """Draw six panels: the losses of the first two stages, and four metrics of both PPO runs."""
     figure, axes = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     figure.suptitle("From imitation to preference: SFT, reward model, PPO")
     sft, accuracy, score, kl, entropy, critic = axes.flat
-    sft.plot(run.sft.losses, color=GREY, alpha=0.35, linewidth=0.8)
-    sft.plot(_smooth(run.sft.losses), color=BLUE)
+    for axis, numbers in ((sft, run.sft.losses), (accuracy, [row["accuracy"] for row in run.reward.history])):
+        axis.plot(numbers, color=GREY, alpha=0.35, linewidth=0.8)
+        axis.plot(_smooth(numbers), color=BLUE)
     sft.set(title="SFT learns the grammar", xlabel="optimizer step", ylabel="loss (nats per token)", ylim=(0.8, None))
-    steps = [row["accuracy"] for row in run.reward.history]
-    accuracy.plot(steps, color=GREY, alpha=0.35, linewidth=0.8)
-    accuracy.plot(_smooth(steps), color=BLUE)
     accuracy.axhline(0.5, color=GREY, linestyle=":", label="chance")
     accuracy.set(
         title=f"The reward model learns the choices\n(held out: {run.reward.accuracy:.0%} right)",
@@ -50,7 +46,7 @@ def training_curves(run: CapstoneRun) -> Any:
     )
     for axis, name, title, label in panels:
         for ppo, color, text in ((run.ppo, BLUE, "with KL penalty"), (run.no_kl, ORANGE, "without")):
-            axis.plot(_metric(ppo, name), color=color, label=text)
+            axis.plot([row[name] for row in ppo.result.trainer.history], color=color, label=text)
         axis.set(title=title, xlabel="PPO update", ylabel=label)
         axis.legend()
     kl.set_yscale("symlog", linthresh=5)
@@ -59,10 +55,10 @@ def training_curves(run: CapstoneRun) -> Any:
     return figure
 
 
-def overoptimization(run: CapstoneRun) -> Any:
+def overoptimization(run: Capstone) -> Any:
     """Draw the picture of the course: proxy and gold against the distance from the SFT model, for both runs."""
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained", sharey=True)
-    runs = ((axes[0], run.ppo, f"kl_coef {run.plan.preset.kl_coef}"), (axes[1], run.no_kl, "no KL penalty"))
+    runs = ((axes[0], run.ppo, f"kl_coef {run.preset.kl_coef}"), (axes[1], run.no_kl, "no KL penalty"))
     for axis, ppo, name in runs:
         trace = [*ppo.trace, ppo.final]
         distance = [max(point.kl, 0.0) for point in trace]
@@ -85,10 +81,6 @@ def overoptimization(run: CapstoneRun) -> Any:
     axes[0].legend(loc="lower right")
     figure.suptitle("Reward over-optimization (open markers: end of training)")
     return figure
-
-
-def _metric(run: PPORun, name: str) -> list[float]:
-    return [metrics[name] for metrics in run.result.trainer.history]
 
 
 def _smooth(numbers: list[float], window: int = 25) -> list[float]:

@@ -39,12 +39,7 @@ def open_folder(out: Path, run: Mapping[str, Any], resume: bool) -> None:
         raise ValueError(
             f"expected a checkpoint in {out} to go on from, got none; start the run in a new folder, without RESUME=1"
         )
-    try:
-        found = dict(json.loads((out / RUN_FILE).read_text("utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"expected {out / RUN_FILE} as the run has written it, got: {error}; start again with another OUT"
-        ) from error
+    found = json.loads((out / RUN_FILE).read_text("utf-8"))
     for name, value in json.loads(json.dumps(run)).items():  # as JSON gives it back: tuples have become lists
         if value != found.get(name):
             raise ValueError(
@@ -68,11 +63,8 @@ def new_folder(out: Path) -> None:
             f"expected OUT to be a folder that can be written, got {out} ({error.strerror}); choose another"
         ) from error
     if names:
-        fix = "choose another"
-        if RUN_FILE in names and not has_checkpoint(out):
-            fix = "the run in it ended before its first checkpoint, so delete it, or choose another"
         raise ValueError(
-            f"expected OUT to be a new or an empty folder, got {out}, which holds {', '.join(names[:4])}; {fix}"
+            f"expected OUT to be a new or an empty folder, got {out}, which holds {', '.join(names[:4])}; take another"
         )
 
 

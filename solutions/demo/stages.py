@@ -42,7 +42,7 @@ def train_sft_stage(preset: Preset, tokenizer: Any, seed: int) -> SFTResult:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
         seed=seed,
-    ).to(_device())  # type: ignore[arg-type]  # transformers wraps .to, and the wrapper loses its types
+    ).to("cuda" if torch.cuda.is_available() else "cpu")  # type: ignore[arg-type]  # transformers wraps .to, and the wrapper loses its types
     prompts = sample_prompts(preset.demonstrations, rng)
     data = encode_demonstrations(tokenizer, prompts, [sample_review(prompt, rng) for prompt in prompts])
     losses = train_sft(policy, data, SFTConfig(preset.sft_learning_rate, preset.sft_batch_size, seed))
@@ -70,22 +70,12 @@ def train_reward_stage(policy: PreTrainedModel, preset: Preset, tokenizer: Any, 
 def annotated_pairs(
     policy: PreTrainedModel, preset: Preset, tokenizer: Any, seed: int
 ) -> tuple[list[Preference], list[str], list[str]]:
-    """Return what this seed's reward model learns from, held-out pairs first; all prompts, and a response to each.
-
-    Raises:
-        ValueError: the annotators see a difference in too few pairs.
-    """
+    """Return what this seed's reward model learns from, held-out pairs first; all prompts, and a response to each."""
     rng = random.Random(seed + 1)
     sampling = torch.Generator(device=policy.device).manual_seed(seed)
     prompts = sample_prompts(preset.preference_pairs + preset.held_out_pairs, rng)
     first, second = (sample_texts(policy, prompts, preset, tokenizer, sampling) for _ in range(2))
-    preferences = make_preferences(zip(prompts, first, second, strict=True), rng)
-    if len(preferences) <= preset.held_out_pairs:
-        raise ValueError(
-            f"expected more than {preset.held_out_pairs} pairs in which annotators see a difference, got "
-            f"{len(preferences)}; train the SFT model longer (demonstrations) or sample more pairs"
-        )
-    return preferences, prompts, first
+    return make_preferences(zip(prompts, first, second, strict=True), rng), prompts, first
 
 
 def encode_preferences(tokenizer: Any, preferences: Sequence[Preference]) -> PreferenceBatch:
@@ -120,15 +110,8 @@ def sample_texts(
         tokenizer.pad_token_id,
         generator=sampling,
     )
-    return [
-        tokenizer.decode(row[real], skip_special_tokens=True)
-        for row, real in zip(generation.responses, generation.mask, strict=True)
-    ]
+    return tokenizer.batch_decode(generation.responses, skip_special_tokens=True)
 
 
 def _to(batch: Any, device: torch.device) -> Any:
     return type(batch)(*(tensor.to(device) for tensor in batch))
-
-
-def _device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

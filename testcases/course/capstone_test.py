@@ -13,9 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from ppo_by_hand.core.checkpoints import CheckpointFolder
 from solutions.demo import __main__ as command
-from solutions.demo import run as demo
-from solutions.demo import stack
-from solutions.demo.run import make_plan
+from solutions.demo import figures, stack
+from solutions.demo.run import Capstone
 from solutions.demo.stages import train_sft_stage
 from solutions.lesson02_reward_model import RewardModel
 from testcases.course.checkpoints import read_one_response
@@ -47,7 +46,7 @@ def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """The folder of an undisturbed run of seed 0 on the preset `pocket`, and what it has trained; beside it, as
     `killed`, what is on the disk one update after the first checkpoint."""
     out, runs = tmp_path_factory.mktemp("runs") / "undisturbed", []
-    run_capstone, threads, save = demo.run_capstone, torch.get_num_threads(), CheckpointFolder.save
+    draw, threads, save = figures.draw_figures, torch.get_num_threads(), CheckpointFolder.save
 
     def save_and_copy(checkpoints: CheckpointFolder, trainer: Any) -> None:
         save(checkpoints, trainer)
@@ -56,7 +55,7 @@ def pocket_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "pocket", POCKET)
-        patch.setattr(demo, "run_capstone", lambda *given: runs.append(run_capstone(*given)) or runs[-1])
+        patch.setattr(figures, "draw_figures", lambda run: runs.append(run) or draw(run))
         patch.setattr(CheckpointFolder, "save", save_and_copy)
         assert run(out) == 0
     torch.set_num_threads(threads)
@@ -88,7 +87,7 @@ def test_the_whole_pipeline_writes_models_figures_and_summary(undisturbed):
 
 
 def test_another_seed_is_another_run(tmp_path):
-    plans = [make_plan("pocket", seed, tmp_path, print) for seed in (0, 1)]
+    plans = [Capstone("pocket", seed, tmp_path) for seed in (0, 1)]
     assert plans[0].prompts != plans[1].prompts
     small = dataclasses.replace(POCKET, demonstrations=32)
     runs = [train_sft_stage(small, plan.tokenizer, plan.seed) for plan in plans]
@@ -121,8 +120,9 @@ def test_bad_arguments_are_one_sentence_and_exit_code_one(arguments, sentence, t
     assert not list(tmp_path.iterdir())
 
 
-def test_a_killed_run_goes_on_to_the_same_numbers(undisturbed, capsys):
+def test_a_killed_run_goes_on_to_the_same_numbers(undisturbed, monkeypatch, capsys):
     """Its checkpoint is an update older than its metrics."""
+    monkeypatch.setattr(figures, "draw_figures", lambda run: None)
     out = undisturbed.with_name("killed")
     assert not (out / "summary.json").exists()
     assert len((out / "log/ppo/metrics.jsonl").read_text().splitlines()) == 6
@@ -144,13 +144,13 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A student's run without the exercises that take no part, and beside it, as `called`, what it called."""
     folder = tmp_path_factory.mktemp("own")
     course = course_copy(folder)
-    for number in stack.LESSONS:
+    for number in stack.LEFT_OUT:
         for path in SOLUTIONS.glob(f"lesson{number:02d}_*/*.py"):
             file = course / "tutorial" / path.relative_to(SOLUTIONS)
-            file.write_text(emptied(path, stack.LEFT_OUT.get(number, ())), "utf-8")
+            file.write_text(emptied(path, stack.LEFT_OUT[number]), "utf-8")
             note_calls(file)
     said, out, called = folder / "said", folder / "out", folder / "called"
-    done = Fork(said, pocket_demo, "tutorial", str(out), str(called), folder=course).ended()
+    done = Fork(said, pocket_demo, str(out), str(called), folder=course).ended()
     assert done.returncode == 0, done.stdout + done.stderr
     return out
 
@@ -171,11 +171,11 @@ def test_the_demo_on_a_solved_stack_has_the_references_summary(own, undisturbed)
 def test_the_demo_waits_for_just_the_exercises_that_it_calls(own):
     """Load-time waiting is decided from a list; here the list is held against what a run calls."""
     called = (own.parent / "called").read_text().splitlines()
-    for number in stack.LESSONS:
+    for number in stack.LEFT_OUT:
         lesson = read_lesson(str(number))
         left_out = {name for name in lesson.exercises if f"{lesson.name}:{name}" not in called}
         left_out -= {"PPOTrainer.load_checkpoint"}  # with RESUME=1
-        assert left_out == set(stack.LEFT_OUT.get(number, ())), lesson.name
+        assert left_out == set(stack.LEFT_OUT[number]), lesson.name
 
 
 def test_the_shipped_checkpoints_belong_to_this_world_and_are_whole():

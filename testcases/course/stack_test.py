@@ -33,7 +33,7 @@ def test_the_text_lists_the_exercises_that_take_no_part() -> None:
         about = " ".join(text.partition("## About this lesson")[2].split())
         *names, last = [f"`{name}`" for name in stack.LEFT_OUT.get(lesson.number, ())] or [""]
         unused = f"{', '.join(names)} and {last}" if names else last
-        unused = unused if lesson.number in stack.LESSONS else "this lesson"
+        unused = unused if lesson.number in stack.LEFT_OUT else "this lesson"
         link = "[The run of lesson 12](../lesson12_capstone/README.md#about-this-lesson)"
         said = f"{link} doesn't use {unused}." if unused else ""
         assert said in about and about.count(link) == bool(unused), lesson.name
@@ -49,11 +49,11 @@ def test_a_missing_file_is_missing_and_never_the_references(file: Path, course: 
     for name in [name for name, module in lesson.names.items() if module == file.stem]:
         with pytest.raises(Missing, match=f"there is no file tutorial/{file}"):
             modules.public_name(lesson.name, name)
-    if lesson.number in stack.LESSONS:
-        with pytest.raises(stack.Unfinished) as caught:
-            stack.check_finished(folder)
+    if lesson.number in stack.LEFT_OUT:
+        with pytest.raises(ValueError) as caught:
+            stack.check_finished(folder, "demo", stack.LEFT_OUT)
         assert str(caught.value) == (
-            f"the capstone is waiting for lesson {lesson.number}: there is no file tutorial/{file.as_posix()}; "
+            f"the demo is waiting for lesson {lesson.number}: there is no file tutorial/{file.as_posix()}; "
             f"make reset LESSON={lesson.number} brings it back"
         )
 
@@ -71,7 +71,7 @@ def test_an_unwritten_exercise_is_named_at_once(course, tmp_path, monkeypatch, c
     (course / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
     assert refused(course, tmp_path / "out", monkeypatch, capsys) == (
         "",
-        f"the capstone is waiting for lesson 6: `estimate_kl` in tutorial/{file} is not written yet; "
+        f"the demo is waiting for lesson 6: `estimate_kl` in tutorial/{file} is not written yet; "
         "run the reference with make demo\n",
     )
 
@@ -85,10 +85,10 @@ def test_the_first_lesson_that_is_wrong_is_named_before_the_run(course, tmp_path
         path = course / "tutorial" / file
         assert old in path.read_text("utf-8")
         path.write_text(path.read_text("utf-8").replace(old, new, 1), "utf-8")
-    monkeypatch.setattr(stack, "LESSONS", (2, 4))  # capstone_test.py asks all nine
+    monkeypatch.setattr(stack, "LEFT_OUT", {2: stack.LEFT_OUT[2], 4: stack.LEFT_OUT[4]})
     said, error = refused(course, tmp_path / "out", monkeypatch, capsys)
     assert error == (
-        "the capstone is waiting for lesson 2, which does not agree with the reference: pytest "
+        "the demo is waiting for lesson 2, which does not agree with the reference: pytest "
         "testcases/lesson02_reward_model says where; run the reference with make demo\n"
     )
     assert "pairwise_loss · wrong value" in said
@@ -99,13 +99,12 @@ RUNS = json.loads(stack.RECORDED.read_text("utf-8"))["runs"]
 
 def test_the_verdict_knows_the_references_numbers_near_ones_and_far_ones() -> None:
     assert [run["seed"] for run in RUNS] == list(range(10))
-    run = {"preset": "tiny", **RUNS[3]}
+    run = RUNS[3]
     assert "to the last digit" in stack.verdict(run)
     near = {**run, "ppo": {**run["ppo"], "proxy": run["ppo"]["proxy"] + 1e-6}}
     assert "landed within the range" in stack.verdict(near)
     far = stack.verdict({**run, "ppo": {**run["ppo"], "gold": 1.0}})
     assert "landed outside the range" in far and "ppo gold 1.00 (1.8" in far
-    assert "recorded only for the preset tiny" in stack.verdict({**run, "preset": "small"})
 
 
 def test_the_page_of_measured_numbers_shows_the_recorded_seeds() -> None:

@@ -45,16 +45,21 @@ def answer_row(lesson: str, answer: NamedChange, *marks: Any) -> Any:
     return pytest.param(lesson, answer, id=name, marks=marks)
 
 
-def pocket_demo(stack: str, out: str, called: str = "") -> int:
-    """What a process of its own does: the demo of solutions or tutorial on that preset, and into a file what lessons
-    wrote into CALLED."""
+def pocket_demo(out: str, called: str) -> int:
+    """What a process of its own does: a student's demo on that preset, and into a file what lessons wrote into CALLED.
+
+    Of the suites, those are asked whose lessons may stay unfinished; and the figures show nothing of a student's own.
+    """
     for name in [name for name in sys.modules if name.partition(".")[0] == "tutorial"]:
         del sys.modules[name]
     presets.PRESETS["pocket"] = POCKET
-    demo = importlib.import_module(f"{stack}.demo.__main__")
+    demo, figures, stack = (
+        importlib.import_module(f"tutorial.demo.{name}") for name in ("__main__", "figures", "stack")
+    )
+    figures.draw_figures = lambda run: None
+    stack.LEFT_OUT = {number: names for number, names in stack.LEFT_OUT.items() if names}
     code: int = demo.main(["--preset", "pocket", "--out", out])
-    if called:
-        Path(called).write_text("\n".join(vars(builtins)["CALLED"]), "utf-8")
+    Path(called).write_text("\n".join(vars(builtins)["CALLED"]), "utf-8")
     return code
 
 
