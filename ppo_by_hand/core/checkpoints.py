@@ -116,14 +116,9 @@ def _trained_weights(model: nn.Module) -> dict[str, Any]:
 
 
 def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a checkpoint, and check that it is whole and fits this run.
+    """Read a checkpoint, on the CPU, and check that it is whole and fits this run.
 
-    Args:
-        directory: as given to `save_checkpoint`.
-        expected: what the loading trainer would save itself, with which all but the numbers is compared.
-
-    Returns:
-        The state that was saved, on the CPU.
+    All but its numbers is compared with `expected`, which is what the loading trainer would save itself.
 
     Raises:
         FileNotFoundError: there is no checkpoint in the directory.
@@ -225,9 +220,6 @@ def whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any) -> d
 
     With FSDP both are those of an unsplit model, so any number of processes can load them. ZeRO's optimizer cuts its
     state into flat parts, one for each process, and this is the list of them.
-
-    Returns:
-        "model" and "optimizer" of a checkpoint; of no use in the other processes.
     """
     if accelerator.distributed_type == DistributedType.DEEPSPEED:
         part = _part(optimizer.optimizer)

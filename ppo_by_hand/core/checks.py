@@ -1,13 +1,23 @@
-"""The debugging checklist of lesson 9 as code: sentences for what is wrong with a run, made of its metrics.
-
-Nothing here changes anything. A metric that was not measured is no fault.
-"""
+"""Where the metrics of a run go: TensorBoard, a file with one JSON object per line, and the debugging checklist of
+lesson 9 as code, which makes sentences of them for what is wrong with a run."""
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
 
+from accelerate import PartialState
+from tqdm import tqdm
+
+from .files import unused
+from .progress import say_check
+
+METRICS_FILE = "metrics.jsonl"
 Metrics = dict[str, float]
 STOPS = ("finite", "step")
 """Faults after which nothing more can be learned: the run ends."""
@@ -44,11 +54,10 @@ class DivergedError(RuntimeError):
 def faults(history: Sequence[Metrics]) -> Iterator[tuple[str, str]]:
     """Name and sentence of each fault that the newest metrics show; what comes first is nearer to the cause.
 
-    Args:
-        history: the metrics of every update so far, the newest last.
+    A metric that was not measured is no fault.
     """
     metrics = history[-1]
-    broken = _not_finite(metrics)
+    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
     if broken:
         yield (
             "finite",
@@ -66,13 +75,6 @@ def faults(history: Sequence[Metrics]) -> Iterator[tuple[str, str]]:
             f"the critic was worse than a constant for {CRITIC_UPDATES} updates (explained variance "
             f"{explained[-1]:.2f}): is it in the optimizer, and are the returns made before whitening?",
         )
-
-
-def _not_finite(metrics: Metrics) -> list[str]:
-    """Names of metrics; not of a gradient that float16's scaler answers by a skipped step and half its scale."""
-    may_overflow = metrics.get("loss_scale", 0.0) >= 1.0
-    broken = [name for name, value in metrics.items() if not math.isfinite(value)]
-    return [name for name in broken if not (may_overflow and name == "grad_norm")]
 
 
 def _faults_of_the_start(metrics: Metrics, is_first: bool) -> Iterator[tuple[str, str]]:
@@ -117,7 +119,7 @@ def _faults_of_the_steps(metrics: Metrics) -> Iterator[tuple[str, str]]:
         yield ("entropy", f"the entropy fell to {entropy:.3f} nats per token: raise kl_coef, or lower learning_rate")
     norm, most = metrics.get("grad_norm", 0.0), metrics.get("max_grad_norm", math.inf)
     stands_still = abs(metrics.get("ratio_max", 0.0) - 1.0) <= ROUNDING and metrics.get("optimizer_steps", 0.0) >= 2
-    if stands_still and metrics.get("learning_rate", 1.0) > 0.0 and math.isfinite(norm):
+    if stands_still and metrics.get("learning_rate", 1.0) > 0.0:
         yield (
             "moves",
             "the ratio stayed 1 in all steps, so they changed nothing: a learning_rate too small for float32, frozen "
@@ -135,7 +137,7 @@ def _faults_of_the_steps(metrics: Metrics) -> Iterator[tuple[str, str]]:
             f"the steps of one update moved the policy by {kl:.2f} nats per token, and {clipped:.0%} of the tokens "
             "were clipped: is first_ratio_max 1? Then lower learning_rate or num_epochs, or set max_update_kl",
         )
-    if math.isfinite(norm) and norm > LARGEST_GRAD_NORM * most:
+    if norm > LARGEST_GRAD_NORM * most:
         yield (
             "grad_norm",
             f"the gradient's norm was {norm:.0f} and is scaled down to max_grad_norm {most:g}, which leaves next to "
@@ -161,3 +163,83 @@ def _faults_of_the_rollout(metrics: Metrics) -> Iterator[tuple[str, str]]:
             "stop_rate",
             f"{cut_off:.0%} of the responses were cut off: raise max_new_tokens or missing_stop_penalty",
         )
+
+
+class RunLog:
+    """Writes the metrics of each update; a context that closes its files, also after Ctrl-C.
+
+    In `log_dir` it writes TensorBoard's files and `metrics.jsonl`, a line for each update with its number from 1 and
+    every metric; NaN and infinity become null, since JSON has neither. A file of this name that does not begin with
+    this run's lines is renamed first. Each check speaks once in a run, on stderr. Of several processes only the main
+    one writes.
+
+    Args:
+        log_dir: created where missing; None writes no files, and checks all the same.
+        history: the metrics of the updates before, when a run is resumed: the file begins with them.
+    """
+
+    def __init__(self, log_dir: str | Path | None, history: Sequence[Metrics] = ()) -> None:
+        self.log_dir = log_dir if PartialState().is_main_process else None
+        self.history = list(history)
+        self.failed: dict[str, str] = {}
+        for update in range(1, len(history) + 1):
+            self._new_faults(update)
+        self.open_files = ExitStack()
+        self.lines: IO[str] | None = None
+        self.tensorboard: Any = None
+
+    def __enter__(self) -> RunLog:
+        if self.log_dir is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.lines = self.open_files.enter_context(_open(Path(self.log_dir, METRICS_FILE), self.history))
+            # purge_step hides the points that a killed run wrote after its last checkpoint.
+            writer = SummaryWriter(self.log_dir, purge_step=len(self.history) + 1)
+            self.tensorboard = self.open_files.enter_context(writer)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.open_files.close()
+
+    def write(self, update: int, metrics: Metrics) -> None:
+        """Record an update, whose number is 1 for the first of the run, and check it.
+
+        Raises:
+            DivergedError: nothing more can be learned; these metrics are recorded.
+        """
+        if self.lines is not None:
+            print(_line(update, metrics), end="", file=self.lines, flush=True)
+            for name, value in metrics.items():
+                self.tensorboard.add_scalar(name, value, update)
+        self.history.append(metrics)
+        new = self._new_faults(len(self.history))
+        for sentence in new.values():
+            say_check(sentence)
+        for sentence in (new[name] for name in STOPS if name in new):
+            first = next(iter(self.failed.values()))
+            more = "" if first == sentence else f"; the first check that failed: {first}"
+            raise DivergedError(f"stopped at {sentence}{more}")
+
+    def _new_faults(self, updates: int) -> dict[str, str]:
+        """Sentences, by name, of the checks that fail first at this update."""
+        found = faults(self.history[:updates])
+        new = {name: f"update {updates}: {sentence}" for name, sentence in found if name not in self.failed}
+        self.failed |= new
+        return new
+
+
+def _open(file: Path, before: Sequence[Metrics]) -> IO[str]:
+    """The file with the lines of the updates before, to go on; what is there of another run is renamed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(_line(number, metrics) for number, metrics in enumerate(before, start=1))
+    if file.is_file() and not (before and file.read_text("utf-8", errors="replace").startswith(lines)):
+        aside = file.rename(unused(file))
+        tqdm.write(f"the metrics of an earlier run are now in {aside}", file=sys.stderr)
+    opened = file.open("w", encoding="utf-8")
+    opened.write(lines)
+    return opened
+
+
+def _line(update: int, metrics: Metrics) -> str:
+    finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    return json.dumps({"update": update, **finite}) + "\n"

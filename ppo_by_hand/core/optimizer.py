@@ -48,8 +48,7 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
 def prepared(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator) -> tuple[Any, Any]:
     """Let Accelerate place and wrap both; its wrapper of the optimizer stays only where it is needed.
 
-    That is with float16's gradient scaler and with DeepSpeed. Else it would search the disk for a package in each step.
+    That is with DeepSpeed. Else it would search the disk for a package in each step.
     """
     model, wrapped = accelerator.prepare(model, optimizer)
-    is_plain = type(wrapped) is AcceleratedOptimizer and accelerator.scaler is None
-    return model, wrapped.optimizer if is_plain else wrapped
+    return model, wrapped.optimizer if type(wrapped) is AcceleratedOptimizer else wrapped

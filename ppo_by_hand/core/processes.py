@@ -125,12 +125,8 @@ class Processes:
 def check_configuration(accelerator: Accelerator, is_alone: bool = False) -> None:
     """Refuse settings of `accelerate launch` that would silently not take effect.
 
-    Args:
-        is_alone: there may be only one process, and no DeepSpeed.
-
     Raises:
-        ValueError: several processes of which Accelerate sees one, FSDP or DeepSpeed where Accelerate takes none, FSDP
-            of version 1, or accumulation, which is `micro_batch_size` here.
+        ValueError: there are any; or, with `is_alone`, there are several processes, or DeepSpeed.
     """
     found, steps = accelerator.distributed_type, accelerator.gradient_accumulation_steps
     started = int(os.environ.get("WORLD_SIZE", 1)) if "LOCAL_RANK" in os.environ else 1
@@ -155,6 +151,8 @@ def check_configuration(accelerator: Accelerator, is_alone: bool = False) -> Non
             f"expected gradient_accumulation_steps 1 in the configuration, got {steps}, by which Accelerate would "
             "divide each gradient; leave it out and set micro_batch_size, which adds them up to the minibatch's"
         )
+    if accelerator.mixed_precision == "fp16":
+        raise ValueError("expected mixed_precision bf16 or no, got fp16, in which gradients overflow; use bf16")
     if is_alone and (accelerator.num_processes > 1 or found == DistributedType.DEEPSPEED):
         raise ValueError(
             f"expected one process and no DeepSpeed, got {accelerator.num_processes} under {found.value}; use "

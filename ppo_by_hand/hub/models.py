@@ -43,11 +43,7 @@ def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -
 def load_model(auto_class: Any, variable: str, name: str, what: str, dtype: str) -> tuple[PreTrainedModel, Any]:
     """Load a model on the CPU and in eval mode, with its tokenizer.
 
-    Args:
-        auto_class: one of transformers' AutoModel classes.
-        variable, what: its name and kind, for the message.
-        name: a folder, or a name on the Hub.
-        dtype: of its weights; "auto" is that in which they were saved.
+    `variable` and `what` are its name and kind, for a message; the `dtype` "auto" is that in which it was saved.
 
     Raises:
         ValueError: it cannot be loaded, weights are missing, or the tokenizer has tokens that the model has not.

@@ -32,8 +32,6 @@ def load_reward(
         name: `module:function`, or the name or folder of a sequence-classification model.
         policy_tokenizer: a reward model with another one gets the texts, encoded again.
         policy_rows: how many tokens the policy can write: often more than its tokenizer has.
-        say: gets how the reward model reads.
-        dtype: of a reward model's weights; "auto" is that in which they were saved.
 
     Raises:
         ValueError: it cannot be imported or loaded, or has more than one label.

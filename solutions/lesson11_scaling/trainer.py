@@ -25,7 +25,7 @@ from ppo_by_hand.core.checkpoints import (
     without_weights,
 )
 from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule
-from ppo_by_hand.core.processes import Processes, check_configuration
+from ppo_by_hand.core.processes import Processes
 from ppo_by_hand.core.texts import Prompt, RewardFunction
 from ppo_by_hand.core.validate import check_parts
 
@@ -58,6 +58,8 @@ class DistributedPPOTrainer(PPOTrainer):
             DeepSpeed does not support.
     """
 
+    _is_alone = False
+
     def __init__(
         self,
         model: PolicyAndValue | SharedPolicyAndValue,
@@ -73,20 +75,17 @@ class DistributedPPOTrainer(PPOTrainer):
         # Accelerate's FSDP asks the model which of its blocks to split by
         setattr(model, "_no_split_modules", getattr(model.policy, "_no_split_modules", None))  # noqa: B010
         _prepare_deepspeed(config)
-        has_fsdp = Accelerator().distributed_type == DistributedType.FSDP
-        self._empty_policy = without_weights(model.policy, "meta") if has_fsdp else None
-        super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
-        self.processes = Processes(self.accelerator)
-        self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
-
-    def _check_processes(self) -> None:
-        check_configuration(self.accelerator)
-        size, count = self.config.batch_size, self.accelerator.num_processes
+        size, count = config.batch_size, Accelerator().num_processes
         if size < count:
             raise ValueError(
                 f"expected a prompt for each process, got batch_size {size} and {count} processes; raise batch_size "
                 "or start fewer"
             )
+        has_fsdp = Accelerator().distributed_type == DistributedType.FSDP
+        self._empty_policy = without_weights(model.policy, "meta") if has_fsdp else None
+        super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
+        self.processes = Processes(self.accelerator)
+        self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
 
     @contextmanager
     def whole_model(self) -> Iterator[PolicyAndValue | SharedPolicyAndValue]:

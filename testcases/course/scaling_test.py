@@ -231,6 +231,11 @@ REFUSED = {
         lambda patch: patch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4"),
         "expected gradient_accumulation_steps 1 .*, got 4, by which",
     ),
+    "float16": (
+        LESSON_9 + LESSON_11,
+        lambda patch: patch.setattr("accelerate.Accelerator.mixed_precision", "fp16"),
+        "expected mixed_precision bf16 or no, got fp16",
+    ),
     "zero-3": (
         LESSON_11,
         lambda patch: patch.setattr(scaled, "Accelerator", with_deepspeed(zero_stage=3)),

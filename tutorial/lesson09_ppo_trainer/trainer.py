@@ -32,10 +32,10 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE, global_generators, read_checkpoint, state_of
+from ppo_by_hand.core.checks import RunLog
 from ppo_by_hand.core.config import PPOConfig
 from ppo_by_hand.core.optimizer import OptimizerMaker, Schedule, make_optimizer, prepared
 from ppo_by_hand.core.processes import check_configuration
-from ppo_by_hand.core.run_log import RunLog
 from ppo_by_hand.core.texts import Prompt, PromptQueue, RewardFunction, encode_prompts, make_scorer, prepare, tokenize
 from ppo_by_hand.core.validate import check_no_dropout, check_parts
 
@@ -86,6 +86,8 @@ class PPOTrainer:
         ValueError: a part is not what it should be, or it runs in several processes, which would all do the same work.
     """
 
+    _is_alone = True  # lesson 11's trainer isn't
+
     def __init__(
         self,
         model: PolicyAndValue | SharedPolicyAndValue,
@@ -100,7 +102,7 @@ class PPOTrainer:
         check_parts(model, reward_model, ref_model, config)
         self.config, self.tokenizer = config, tokenizer
         self.accelerator = Accelerator()
-        self._check_processes()
+        check_configuration(self.accelerator, self._is_alone)
         device = self.accelerator.device
         disable_dropout(model)
         self.ref_model = None if ref_model is None else freeze(ref_model.to(device))
@@ -223,9 +225,6 @@ class PPOTrainer:
         Returns:
             Metrics of the update: those of the rollout, the means over the optimizer steps of their statistics, with
             `ratio_max` the largest, `first_ratio_max` of the first step alone, and `optimizer_steps`, their number.
-
-        Raises:
-            ValueError: whatever `generate_responses` or `compute_rewards` refuses.
         """
         raise NotImplementedError("lesson09: PPOTrainer.training_step")
 
@@ -279,10 +278,6 @@ class PPOTrainer:
         state = read_checkpoint(directory, self._state())
         raise NotImplementedError("lesson09: PPOTrainer.load_checkpoint")
 
-    def _check_processes(self) -> None:
-        """Refuse to be one of several processes; lesson 11's trainer has another rule."""
-        check_configuration(self.accelerator, is_alone=True)
-
     def _chunks(self, prompts: Sequence[Prompt]) -> list[tuple[slice, Sequence[list[int]]]]:
         """The rows that are sampled and evaluated at once, and their token ids, with the columns of each."""
         prompt_ids = tokenize(prompts, self.tokenizer)
@@ -308,8 +303,6 @@ class PPOTrainer:
         }
         if self.sampler is not None and not self.config.recompute_log_probs:
             metrics["own_sampler"] = 1.0
-        if self.accelerator.scaler is not None:  # of float16's gradients
-            metrics["loss_scale"] = self.accelerator.scaler.get_scale()
         return metrics
 
     def _set_learning_rate(self) -> None:
