@@ -1,7 +1,7 @@
 """What a check found, as values; the text is made here and read nowhere."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -86,10 +86,6 @@ class Report:
         if self.inferred or any(one.is_plain for one in self.differences):
             return DIFFERS
         return CORNER if self.differences else AGREES
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"outcome": self.outcome, **asdict(self)}
 
     def __str__(self) -> str:
         failing = {id for one in self.differences for id in one.cases}

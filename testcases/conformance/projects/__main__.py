@@ -8,6 +8,7 @@ import json
 import subprocess
 import tomllib
 import warnings
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def run(key: str, folder: Path) -> dict[str, Any]:
             raise ValueError(f"{key}: {file} does not say {text!r}, which is quoted for {convention}")
     for operation, adapter in PROJECTS[key](sources).items():
         report = report_of(adapter, operation)
-        reports[operation] = {**report.to_dict(), "around": adapter.around}
+        reports[operation] = {"outcome": report.outcome, **asdict(report), "around": adapter.around}
         print(f"{PINS[key]['name']}: {report}\n", flush=True)
     return {**PINS[key], "run on": date.today().isoformat(), "operations": reports}
 

@@ -7,7 +7,7 @@ import tomllib
 import pytest
 from markdown_it import MarkdownIt
 
-from testcases.conformance.ppo_conformance import operation, operations, variants
+from testcases.conformance.ppo_conformance import operation, operations
 from testcases.conformance.ppo_conformance.slow import gae_response
 from testcases.conformance.projects import page
 from testcases.conformance.projects.sources import PINS
@@ -87,10 +87,3 @@ def test_the_numbers_of_the_text_about_gaps():
         numbers.append([round(made["advantages"][0][0], 4) for made in both])
     assert numbers == [[0.4287, 0.4287], [0.4287, 0.3835], [0.4287, -0.151], [0.4287, -0.4696]]
     assert all(str(number) in ISSUES for number in numbers[2])
-
-
-def test_every_declared_convention_is_known():
-    for project in RECORD["projects"].values():
-        for asked, report in project["operations"].items():
-            known = {one.name for one in variants(asked.partition(" (")[0])}
-            assert {name for name, _ in report["conventions"]} <= known

@@ -1,7 +1,5 @@
 """check: three outcomes, one line for a difference, and a sentence for what cannot be asked."""
 
-import time
-
 import numpy
 import pytest
 import torch
@@ -36,13 +34,6 @@ def test_the_functions_of_the_course_agree_without_a_switch(name):
     report = check(OURS[name], name)
     assert report.outcome == AGREES, str(report)
     assert not report.six_digits and not report.left_out
-
-
-def test_all_operations_are_checked_in_ten_seconds():
-    start = time.process_time()
-    for name, function in OPERATIONS.items():
-        assert check(function, name, framework="list").outcome == AGREES
-    assert time.process_time() - start < 10
 
 
 def raw(rewards, values, mask, gamma, lam, real_only=True, add=0.0):
@@ -204,10 +195,6 @@ def test_the_command_prints_a_report_and_its_exit_code(capsys, tmp_path):
     shown = capsys.readouterr().out
     assert "rewards_to_go 1.0.0 · rewards_to_go · agrees" in shown and "· differs" in shown
     assert main([]) == main(["--as", "gae"]) == main(["--case", "gae-end-01"]) == 0
-
-
-def test_a_list_of_what_is_not_supported_may_serve_every_operation():
-    assert check(four.compute_gae, "gae", not_supported=["gaps"]).left_out == {}
 
 
 def test_a_flag_that_is_not_used_is_named():
