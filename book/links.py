@@ -1,7 +1,9 @@
 """Links that the texts do not write: from a name to its reference, a term to the glossary, a project's issue to it."""
 
 import re
+import tomllib
 from functools import cache
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -9,10 +11,13 @@ from sphinx.util import logging
 
 from testcases.harness.catalog import TUTORIAL, lesson_names, read_lesson
 
-from .stage import REFERENCE, repository, slugify
+from .stage import slugify
 
 logger = logging.getLogger(__name__)
 GLOSSARY = "tutorial/glossary"
+REFERENCE = re.compile(r"(?<![\w/.-])((?:[A-Za-z][\w.-]*/)?[A-Za-z][\w.-]*(?: assignment\d)?)#(\d+)\b")
+"""Issue or pull request of a project, such as trl#407 or alibaba/ROLL#447."""
+PROJECTS = Path(__file__).with_name("projects.toml")
 OWN = re.compile(r"(?:tutorial/lesson|notebooks/|book/playgrounds/)(\d\d)")
 APART = (nodes.reference, nodes.literal, nodes.title, nodes.literal_block, nodes.math, nodes.raw)
 """Inside these nothing is linked."""
@@ -26,7 +31,7 @@ def link_projects(app: Sphinx, doctree: nodes.document) -> None:
         pieces: list[nodes.Node] = []
         end = 0
         for match in REFERENCE.finditer(text):
-            name = repository(match[1])
+            name = _repository(match[1])
             if name is None:
                 where = text.parent
                 logger.warning("unknown project %r: add it to projects.toml", match[1], location=where, type="book")
@@ -35,6 +40,17 @@ def link_projects(app: Sphinx, doctree: nodes.document) -> None:
             pieces += [nodes.Text(text[end : match.start()]), nodes.reference("", match[0], refuri=url, internal=False)]
             end = match.end()
         text.parent.replace(text, [*pieces, nodes.Text(text[end:])])
+
+
+@cache
+def _names() -> dict[str, str]:
+    return {name.lower(): full for name, full in tomllib.loads(PROJECTS.read_text("utf-8")).items()}
+
+
+def _repository(name: str) -> str | None:
+    """Owner and name of the project that a text calls so; None where nobody has written it down."""
+    known = _names().get(name.lower())
+    return known or (name if re.fullmatch(r"[\w.-]+/[\w.-]+", name) else None)
 
 
 def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:

@@ -4,9 +4,7 @@ import ast
 import posixpath
 import re
 import textwrap
-import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from mdit_py_plugins.anchors.index import slugify
@@ -16,39 +14,27 @@ from testcases.harness.catalog import END, REGION, ROOT, SOLUTIONS, TUTORIAL, le
 MADE = Path(__file__).with_name("made")
 TITLE = "What people get wrong"
 ELSEWHERE = "The rest of this list is in [more.md](more.md#what-people-get-wrong-the-rest)."
-HEADING = re.compile(r"^##+ (.+)\n", re.MULTILINE)
 WRONG = re.compile(rf"^## {TITLE}.*?\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()(?!https?:|#|mailto:)([^)\s]+)(?=\))")
-REFERENCE = re.compile(r"(?<![\w/.-])((?:[A-Za-z][\w.-]*/)?[A-Za-z][\w.-]*(?: assignment\d)?)#(\d+)\b")
-"""Issue or pull request of a project, such as trl#407 or alibaba/ROLL#447."""
 TOP = "../../"
 """From a generated page, in book/made, to the top of the repository."""
-PROJECTS = Path(__file__).with_name("projects.toml")
 MISTAKES = f"""# {TITLE}
 
 Here are the mistakes of all lessons on one page, so that you can search it for the symptom that you have. A name with a
-number is an issue or a pull request of a real project in which somebody found this mistake. The [last
-section](#by-project) lists all of them by project.
+number is an issue or a pull request of a real project in which somebody found this mistake.
 """
 
 
 def mistakes() -> dict[str, str]:
-    """What people get wrong, from all texts, on one page; and every project's issue that a text refers to."""
-    parts, mentioned = [MISTAKES], {}
+    """What people get wrong, from all texts, on one page."""
+    parts = [MISTAKES]
     for path in sorted(TUTORIAL.glob("lesson*/*.md"), key=lambda path: (path.parent, path.name != "README.md")):
-        if path.name not in ("README.md", "more.md"):
-            continue
-        text, page = path.read_text("utf-8"), f"{TOP}{path.relative_to(ROOT).as_posix()}"
-        _, *pieces = HEADING.split(text)
-        for heading, body in zip(pieces[::2], pieces[1::2], strict=True):
-            where = f"[lesson {int(path.parent.name[6:8])}]({page}#{slugify(re.sub('[`*]', '', heading))})"
-            for name, number in REFERENCE.findall(f"{heading}\n{body}"):
-                mentioned.setdefault((repository(name) or name).lower(), {}).setdefault((name, int(number)), where)
-        if found := WRONG.search(text):
+        if path.name in ("README.md", "more.md") and (found := WRONG.search(path.read_text("utf-8"))):
+            folder = path.parent.relative_to(ROOT).as_posix()
             if path.name == "README.md":
-                parts.append(f"## [{title_of(path)}]({page}#{slugify(TITLE)})\n")
-            parts.append(moved(found[1].replace(ELSEWHERE, ""), path.parent.relative_to(ROOT).as_posix()))
-    return {"mistakes.md": "\n".join([*parts, _by_project(mentioned)])}
+                parts.append(f"## [{title_of(path)}]({TOP}{folder}/README.md#{slugify(TITLE)})\n")
+            parts.append(moved(found[1].replace(ELSEWHERE, ""), folder))
+    return {"mistakes.md": "\n".join(parts)}
 
 
 def title_of(path: Path) -> str:
@@ -59,26 +45,6 @@ def title_of(path: Path) -> str:
 def moved(text: str, folder: str) -> str:
     """The text with its relative links as they read from a generated page."""
     return LINK.sub(lambda match: match[1] + TOP + posixpath.normpath(posixpath.join(folder, match[2])), text)
-
-
-def _by_project(mentioned: dict[str, dict[tuple[str, int], str]]) -> str:
-    lines = ["## By project", "", "| project | issue or pull request, and where it is explained |", "|---|---|"]
-    for project, references in sorted(mentioned.items()):
-        ordered = sorted(references.items(), key=lambda item: item[0][1])
-        cells = ", ".join(f"{name}#{number} ({where})" for (name, number), where in ordered)
-        lines.append(f"| {project} | {cells} |")
-    return "\n".join([*lines, ""])
-
-
-@cache
-def _names() -> dict[str, str]:
-    return {name.lower(): full for name, full in tomllib.loads(PROJECTS.read_text("utf-8")).items()}
-
-
-def repository(name: str) -> str | None:
-    """Owner and name of the project that a text calls so; None where nobody has written it down."""
-    known = _names().get(name.lower())
-    return known or (name if re.fullmatch(r"[\w.-]+/[\w.-]+", name) else None)
 
 
 REFERENCE_PAGE = """# Reference

@@ -77,9 +77,6 @@ RIGHT = {
         losses = torch.where(inside, -logsigmoid(gap), 0.0)
         return (losses.sum(dim=1) / inside.sum(dim=1)).mean()
     """,
-    "preference_accuracy": """
-        return (chosen > rejected).float().mean()
-    """,
     "rewards_to_go": """
         totals = []
         running = torch.zeros_like(rewards[:, 0])
@@ -169,9 +166,6 @@ RIGHT = {
         worse = torch.maximum((values - returns) ** 2, (near - returns) ** 2)
         return 0.5 * worse.mean()
     """,
-    "combine_losses": """
-        return policy_loss + value_coef * value_loss - entropy_coef * entropy
-    """,
     "ppo_statistics": """
         log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
         gap = log_probs - old_log_probs
@@ -190,13 +184,6 @@ RIGHT = {
         gap = log_probs - old_log_probs.detach()
         kl = torch.expm1(gap) - gap
         return (-gap.exp() * advantages.detach() + beta * kl).mean()
-    """,
-    "update_beta": """
-        if kl > 1.5 * target_kl:
-            return beta * 2
-        if kl < target_kl / 1.5:
-            return beta / 2
-        return beta
     """,
     "nonnegative_kl": """
         wide = torch.promote_types(log_probs.dtype, torch.float32)
