@@ -128,7 +128,6 @@ def _of_adapters(draw: torch.Generator) -> list[Call]:
         for options in (
             {},
             {"interrupted": True},
-            {"interrupted": True, "error": "stopped from the keyboard"},
             {"trainable": f"lora_A.{active}"},
             {"trainable": f"base_layer lora_B.{active}", "interrupted": True, "no_grad": True},
         ):

@@ -316,12 +316,6 @@ class _Interrupted(Exception):
     """Raised inside the context, on purpose."""
 
 
-ERRORS: dict[str, type[BaseException]] = {
-    "an error of its own": _Interrupted,
-    "stopped from the keyboard": KeyboardInterrupt,
-}
-
-
 def lora_line(
     lesson: Any,
     adapters: dict[str, float],
@@ -329,7 +323,6 @@ def lora_line(
     trainable: str | None = None,
     interrupted: bool = False,
     no_grad: bool = False,
-    error: str = "an error of its own",
 ) -> Any:
     """y(1) before, inside and after the context. Each adapter adds its number to the slope 1 of the base model.
 
@@ -337,7 +330,7 @@ def lora_line(
         adapters: without any, the policy is the base model itself.
         active: the adapter that is trained.
         trainable: the parameters that require a gradient before; what `peft` chose where None.
-        interrupted: an exception leaves the context, `error` of ERRORS.
+        interrupted: an exception leaves the context.
         no_grad: the caller has switched gradients off.
     """
     policy = _lora(lesson, adapters, active)
@@ -350,7 +343,7 @@ def lora_line(
     x = torch.ones(1, 1, dtype=torch.float64)
     before = policy(x).item()
     with torch.no_grad() if no_grad else nullcontext():
-        inside = _inside(lesson, policy, x, ERRORS[error]() if interrupted else None)
+        inside = _inside(lesson, policy, x, _Interrupted() if interrupted else None)
     after = policy(x)
     return {
         "before": before,
@@ -365,7 +358,7 @@ def lora_line(
     }
 
 
-def _inside(lesson: Any, policy: Any, x: Tensor, interruption: BaseException | None) -> dict[str, Any]:
+def _inside(lesson: Any, policy: Any, x: Tensor, interruption: Exception | None) -> dict[str, Any]:
     """What stands in the context, and whether the interruption comes out of it."""
     answer: dict[str, Any] = {"exception_came_out": False}
     try:
@@ -379,7 +372,7 @@ def _inside(lesson: Any, policy: Any, x: Tensor, interruption: BaseException | N
             }
             if interruption:
                 raise interruption
-    except BaseException as error:
+    except Exception as error:
         if error is not interruption:
             raise
         answer["exception_came_out"] = True

@@ -1,8 +1,6 @@
 """Lesson 8, by hand: what a rollout evaluates and stores, with tables for policy, reference and critic; rows of an
 experience, and minibatches that deal each of them once."""
 
-import math
-
 import pytest
 import torch
 from torch import Tensor
@@ -63,19 +61,11 @@ def test_evaluate_responses_by_hand():
         ),
     },
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_evaluate_responses_makes_the_rewards(changed, rewards):
     answer = evaluated(**changed)
     assert_equal(answer["rewards"], rewards)
     assert_equal(answer["scores"], changed.get("scores", [4.0, -2.0]))
-
-
-def test_evaluate_responses_tempers_the_reference():
-    # T = 0.5 squares the weights 2, 1, 1 to 4, 1, 1: 2/3, 1/6 and 2/3
-    answer = evaluated(temperature=0.5)
-    high, low = math.log(2 / 3), math.log(1 / 6)
-    assert_equal(answer["ref_log_probs"], [[high, low, 0.0], [high, 0.0, 0.0]])
-    assert_equal(answer["log_probs"], CASE["log_probs"])
 
 
 @pytest.mark.points(2)
@@ -165,22 +155,11 @@ FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
         "as-long-as-the-longest-in-the-order-asked": (FOUR, [3, 0], slice(1, 3), slice(0, 3)),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(6)
 def test_rows_by_hand(lengths, index, prompt_columns, response_columns):
     stored = readable(*lengths)
     expected = cut(stored, index, prompt_columns, response_columns)
     assert_equal(scenario("picked", of=Experience.rows)(tensors=stored, index=index), expected)
-
-
-def test_rows_goes_by_the_masks_not_by_the_token_ids():
-    # Token 0 is a real token here, at the start of the prompt and at the end of the response; rewards may be 0 as well.
-    stored = readable([2, 2], [2, 1])
-    stored["input_ids"] = torch.tensor([[0, 7, 8, 0], [6, 7, 0, 0]])
-    stored = {name: torch.zeros_like(t) if t.dim() == 2 and t.is_floating_point() else t for name, t in stored.items()}
-    assert_equal(
-        scenario("picked", of=Experience.rows)(tensors=stored, index=[0]),
-        {name: tensor[:1] for name, tensor in stored.items()},
-    )
 
 
 # ExperienceBuffer.minibatches

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from testcases.harness.doubles.drawing import normal
 from testcases.harness.suite.asserts import assert_equal, named, value_and_gradients
 from tutorial.lesson13_after_ppo import (
     best_of_n_kl,
@@ -103,7 +102,7 @@ LOSSES, MASK = [[1.0, 1.0, 1.0, 1.0], [4.0, 9.0, 9.0, 9.0]], [[True] * 4, [True,
         "constant-in-a-window": ({"denominator": "constant", "total": 4.0, "constant": 10.0}, 0.2, (0.025, 0.025)),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(7)
 def test_reduce_losses_by_hand(options, loss, slopes):
     answer, grads = value_and_gradients(reduce_losses, LOSSES, MASK, **options, wrt="losses")
     assert_equal(answer, loss)
@@ -215,11 +214,3 @@ def test_expected_best_of_n_by_hand(n, best):
 @pytest.mark.points(4)
 def test_best_of_n_kl_by_hand(probabilities, n, kl):
     assert_equal(best_of_n_kl(torch.tensor(probabilities, dtype=torch.float64), n), kl)
-
-
-@pytest.mark.points(2)
-def test_reduce_losses_agree_where_all_responses_are_of_one_length():
-    losses, mask = normal(3, 5), torch.ones(3, 5, dtype=torch.bool)
-    expected = losses.mean()
-    for options in ({}, {"denominator": "responses"}, {"denominator": "constant", "constant": 5.0}):
-        assert_equal(reduce_losses(losses, mask, **options), expected)
