@@ -1,7 +1,6 @@
 """Lesson 1, made safe, and in general: identities."""
 
 import math
-import statistics
 from math import log
 
 import pytest
@@ -9,21 +8,13 @@ import torch
 from torch import Tensor
 
 from testcases.harness.doubles.drawing import normal
-from testcases.harness.suite.asserts import (
-    assert_equal,
-    assert_equals_reference,
-    named,
-    reference,
-    scenario,
-    value_and_gradients,
-)
+from testcases.harness.suite.asserts import assert_equal, named, reference, scenario, value_and_gradients
 from tutorial.lesson01_masked_sequences import (
     gather_log_probs,
     masked_mean,
     masked_whiten,
     position_ids,
     response_log_probs,
-    response_mask,
     token_entropy,
     truncate_after_stop,
 )
@@ -81,39 +72,14 @@ def test_masked_mean_with_gaps_and_nan(values, mask, mean):
     assert_equal(masked_mean(values, mask), mean, equal_nan=True)
 
 
-@pytest.mark.parametrize("garbage", [1e30, NAN, -INF], ids=str)
-@named("shift_mean", {"centred": True, "mean-kept": False})
-def test_masked_whiten_by_the_statistics_of_the_real_numbers(shift_mean, garbage):
-    # Rows of 4, 2, 1 and 0 real tokens among 4; the second has a gap. As many rows as columns.
-    mask = torch.tensor([[1, 1, 1, 1], [1, 0, 1, 0], [1, 0, 0, 0], [0, 0, 0, 0]]).bool()
-    values = 1 + normal(4, 4)
-    real = values[mask].tolist()
-    mean, variance = statistics.fmean(real), statistics.variance(real)
-    whitened = (values - mean) / math.sqrt(variance + 1e-8) + (0.0 if shift_mean else mean)
-    padded = values.masked_fill(~mask, garbage)
-    answer, _ = value_and_gradients(masked_whiten, padded, mask, shift_mean, wrt="values", weights=normal(4, 4, seed=3))
-    assert_equal(answer, whitened.masked_fill(~mask, 0.0))
-    assert_equals_reference(answer)
-
-
 @pytest.mark.parametrize("value", [0.0, -3.0, 1e6])
-@pytest.mark.points(2)
+@pytest.mark.points(3)
 def test_masked_whiten_of_one_value_is_finite(value):
     values, one = torch.full((2, 2), value, dtype=torch.float64), [[False, True], [False, False]]
     assert_equal(masked_whiten(values, one), [[0.0, 0.0], [0.0, 0.0]])
     answer, grads = value_and_gradients(masked_whiten, values, one, False, wrt="values")
     assert_equal(answer, [[0.0, value], [0.0, 0.0]])
     assert_equal(grads, values=[[0.0, 1.0], [0.0, 0.0]])
-
-
-@pytest.mark.parametrize("pad", [2, 0])
-@pytest.mark.points(2)
-def test_response_mask_survives_the_padding_that_follows(pad):
-    # Cut after the stop and fill up with anything: the mask is that of the text before.
-    responses = drawn(6, 40, 8)
-    responses[:, 7] = 2
-    padded = reference(truncate_after_stop, responses, (2, 3), pad)
-    assert_equal(response_mask(padded, (2, 3)), reference(response_mask, responses, (2, 3)))
 
 
 @named("last", {"where-nothing-is-cut": 2, "where-nothing-stops": 8})

@@ -201,4 +201,4 @@ REFUSALS = {
     truncate_after_stop: ({**RESPONSES, "pad_token_id": 0}, BAD_RESPONSES),
     position_ids: ({}, {"one-row-without-a-batch": ({"attention_mask": [1, 1]}, ["attention_mask"])}),
 }
-AGREEMENT = dict.fromkeys(REFUSALS, 1) | {first_true_index: 2}
+AGREEMENT = dict.fromkeys(REFUSALS, 1) | {first_true_index: 2, response_mask: 3}

@@ -157,4 +157,4 @@ REFUSALS = {
     compute_kl_penalty_loss: ({**POLICY_CALL, "beta": 1.0}, BAD_TERMS | {"beta-below-0": ({"beta": -0.1}, ["beta"])}),
     update_beta: ({"beta": 0.5, "kl": 1.0, "target_kl": 1.0}, BAD_NUMBERS),
 }
-AGREEMENT = dict.fromkeys(REFUSALS, 1) | {combine_losses: 2}
+AGREEMENT = dict.fromkeys(REFUSALS, 1) | {combine_losses: 2, compute_kl_penalty_loss: 4}

@@ -5,13 +5,7 @@ import torch
 from torch import Tensor
 
 from testcases.harness.suite.asserts import assert_equal, named, reference, scenario
-from tutorial.lesson07_actor_critic import (
-    PolicyAndValue,
-    SharedPolicyAndValue,
-    ValueModel,
-    critic_from_reward_model,
-    reference_mode,
-)
+from tutorial.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, reference_mode
 
 # Prompt of 4, response of 1
 LONG_PROMPT = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[True] * 5], "prompt_length": 4}
@@ -58,13 +52,6 @@ def test_policy_and_value_computes_no_words_for_the_prompt():
 def test_shared_policy_and_value_computes_no_words_for_the_prompt():
     answer = scenario("passes", of=SharedPolicyAndValue.forward)(**LONG_PROMPT, method="shared")
     assert not answer["logits_for_the_prompt"], "logits for the response alone: cut the features, then the head"
-
-
-def test_critic_from_reward_model_begins_as_the_reward_model():
-    ids = conversation()["input_ids"]
-    mask = torch.arange(PROMPT + 4) >= torch.tensor([[0], [3], [1], [0]])
-    answer = scenario("critic_and_score", of=critic_from_reward_model)(input_ids=ids, attention_mask=mask)
-    assert_equal(answer["value"], answer["score"])
 
 
 def test_reference_mode_refuses_a_model_without_adapters():

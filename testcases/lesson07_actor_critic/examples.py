@@ -162,7 +162,7 @@ BAD_RESPONSE = {
     "mask-of-another-length": ({"attention_mask": [[True, True]]}, ["attention_mask (1, 2)"]),
 }
 
-AGREEMENT = {critic_from_reward_model: 1, reference_mode: 3}
+AGREEMENT = {reference_mode: 3}
 REFUSALS = {
     scenario("value_model", of=ValueModel.forward): (TEXT, BAD_TEXT),
     scenario("actor_critic", of=PolicyAndValue.forward): (RESPONSE, BAD_RESPONSE),

@@ -183,14 +183,6 @@ def critic_of(
     return answer
 
 
-def critic_and_score(lesson: Any, input_ids: Tensor, attention_mask: Tensor) -> Any:
-    """The critic at the last token of each row (they have no padding on the right), and the score."""
-    reward_model = _reward_model_on(lesson, Digits()).double()
-    reward_model.head = digit_head().double()
-    values = lesson.critic_from_reward_model(reward_model)(input_ids, attention_mask)
-    return {"value": values[:, -1].detach(), "score": reward_model(input_ids, attention_mask).detach()}
-
-
 def _reward_model_on(lesson: Any, backbone: nn.Module) -> Any:
     lesson02 = importlib.import_module("..lesson02_reward_model", lesson.__name__)
     return lesson02.RewardModel(backbone)

@@ -184,10 +184,6 @@ def test_evaluate_policy_reads_the_reference_without_dropout(trains):
     answer = JUDGED(prompts=tuple(script), script=script, reference=reference, in_train_mode=trains)
     assert_equal(answer, kl=5 * math.log(len(WORDS)) + LN2)
     assert_equal(answer, left_in_another_mode=[])
-    # A policy with dropout as well.
-    answer = JUDGED(prompts=tuple(script), policy=reference, reference=reference, in_train_mode=trains)
-    assert_equal(answer, kl=0.0, atol=1e-9)
-    assert_equal(answer, left_in_another_mode=[])
 
 
 PROMPTS = ("review the film :", "a friend asks : how was the book ?", "review the song :")

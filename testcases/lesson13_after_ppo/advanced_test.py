@@ -20,7 +20,6 @@ from tutorial.lesson13_after_ppo import (
     kl_token_losses,
     reduce_losses,
     sequence_ratio,
-    truncated_importance_weights,
 )
 
 NAN = math.nan
@@ -68,20 +67,6 @@ def test_sequence_ratio_of_a_response_is_the_power_of_its_mean(scale):
     log_probs, old, mask = scale * normal(4, 6), scale * normal(4, 6, seed=2), ragged()
     expected = reference(sequence_ratio, log_probs, old, mask, True) ** mask.sum(dim=1)
     assert_equal(sequence_ratio(log_probs, old, mask, False), expected)
-
-
-def categories(seed: int) -> Tensor:
-    """Log-probabilities of one choice among five."""
-    return normal(5, seed=seed).log_softmax(dim=0)
-
-
-@pytest.mark.points(2)
-def test_truncated_importance_weights_have_the_mean_1_below_the_cap():
-    trainer, sampler = categories(1), categories(2)
-    answer = truncated_importance_weights(trainer[None], sampler[None], torch.ones(1, 5, dtype=torch.bool), 1e6)
-    assert bool(torch.isclose((sampler.exp() * answer[0]).sum(), torch.tensor(1.0).double())), (
-        "a mean of 1 over what the sampler samples"
-    )
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 2.0])

@@ -142,7 +142,7 @@ MASKS = {
 }
 COUNTS = {"none": ({"n": 0}, ["n"]), "a-fraction": ({"n": 1.5}, ["n"])}
 
-AGREEMENT = {cispo_token_losses: 3, dpo_loss: 1, best_of_n_kl: 1}
+AGREEMENT = {cispo_token_losses: 3, truncated_importance_weights: 4, dpo_loss: 1, best_of_n_kl: 1}
 DEFAULTS = [
     group_advantages,
     clipped_token_losses,
