@@ -19,13 +19,6 @@ class RightGenerate(Right, of="generate"):
         "position_ids(attention_mask), None => position_ids(attention_mask), DynamicCache(config=policy.config)",
     )
     """the cache is made before the first pass, as Hugging Face's own generate does"""
-    all_logits_then_the_last = edit(
-        "        logits_to_keep=1,\n => ",
-        "gather_log_probs(logits.unsqueeze(1), tokens.unsqueeze(1), temperature).squeeze(1) => "
-        "torch.log_softmax(logits / temperature, dim=1)[torch.arange(len(tokens)), tokens]",
-        "positions[:, -1:] + 1 => attention_mask.sum(dim=1, keepdim=True) + len(responses) - 1",
-    )
-    """the model computes all logits, the log-probability is indexed, the position counted from the mask"""
     ended_rows_leave_the_batch = instead("""
         batch = len(input_ids)
         rows = torch.arange(batch, device=input_ids.device)

@@ -228,18 +228,11 @@ def test_save_checkpoint_keeps_what_the_next_update_needs(given):
     assert_equals_reference(answer)
 
 
-def test_save_checkpoint_replaces_an_older_one():
-    answer = SAVED(marks=(1.0, 4.0), beside="notes.txt", kl_target=6.0)
-    assert_equal(answer, coefficient=0.25, updates_done=3, scores_in_history=[0.0, 4.0, 8.0])
-    assert answer["files"] == ["notes.txt", "trainer.pt"], "one file, trainer.pt, beside the user's notes.txt"
-    assert_equals_reference(answer)
-
-
 @named(
     "fails, error",
     {"while-writing": ("writing", "no space left on device"), "while-renaming": ("renaming", "the disk is gone")},
 )
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(fails, error):
     # The disk fails while the second checkpoint (KL coefficient 1 / 16) is written: the first (3 / 16) must be whole.
     answer = SAVED(marks=(3.0, 1.0), fails=fails)

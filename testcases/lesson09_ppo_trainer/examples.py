@@ -124,7 +124,7 @@ def _saved(draw: torch.Generator) -> list[Call]:
     folder = f"runs/{word_from(draw)}/checkpoint"
     return [
         example(ask, marks=(_mark(draw),), batch_size=2, num_minibatches=1),
-        example(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, beside="notes.txt", kl_target=6.0),
+        example(ask, marks=(_mark(draw), _mark(draw)), folder=folder, as_path=False, kl_target=6.0),
         *(example(ask, marks=(_mark(draw), _mark(draw)), fails=what) for what in ("writing", "renaming")),
     ]
 

@@ -159,7 +159,6 @@ def saved_of(
     marks: tuple[float, ...],
     folder: str = "checkpoint",
     as_path: bool = True,
-    beside: str | None = None,
     fails: str | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
@@ -168,15 +167,11 @@ def saved_of(
     What the file holds is read with the reference's `load_checkpoint`.
 
     Args:
-        beside: a file of this name is in the folder.
         fails: of the last one, "writing" or "renaming"; the disk then keeps what the one before has left.
     """
     error = None
     with tempfile.TemporaryDirectory() as top:
         directory = Path(top, folder)
-        if beside is not None:
-            directory.mkdir(parents=True)
-            (directory / beside).touch()
         for number, mark in enumerate(marks):
             trainer = _students(lesson, mark, **settings)
             failing = fails if number == len(marks) - 1 else None

@@ -45,20 +45,9 @@ def test_sft_loss_lets_nothing_in_that_is_not_learned(garbage):
     assert_equal(sft_loss(logits.masked_fill(~used, garbage), input_ids, mask), wanted)
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(4)
 def test_evaluate_policy_of_the_reference_itself_has_no_kl():
     table = fluent(torch.Generator().manual_seed(9))
     places = 0.2 * normal(32, len(WORDS))
     answer = JUDGED(prompts=PROMPTS, policy=table, reference=table, places=places, temperature=0.7)
     assert_equal(answer, kl=0.0, atol=1e-9)
-
-
-def test_evaluate_policy_does_not_depend_on_the_padding():
-    # The longer prompts pad the first on its left: its KL is that of the same response to the prompt alone.
-    script = {PROMPTS[0]: "the film was good . <eos>", PROMPTS[2]: "the meal was good . <eos>"}
-    reference, places = normal(len(WORDS), len(WORDS)), normal(32, len(WORDS), seed=2)
-    options = {"script": script, "reference": reference, "places": places}
-    alone = [JUDGED(prompts=(prompt,), **options)["kl"] for prompt in script]
-    answer = JUDGED(prompts=tuple(script), **options)
-    assert_equal(answer, kl=sum(alone) / 2)
-    assert_equals_reference(answer)
