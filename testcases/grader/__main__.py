@@ -108,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
     os.umask(0o077)
     with _alone(out):
         people.keep(out, roster)
-        batch = Batch(kind, kept_secret(out), int(jobs), limits, assignment, edits.regrade())
+        regrade = {line["folder"]: line["regrade"] for line in edits if line["regrade"]}
+        batch = Batch(kind, kept_secret(out), int(jobs), limits, assignment, regrade)
         return _class(hand_ins, out, batch, known)
 
 

@@ -30,11 +30,15 @@ FIRST = (TAMPER, GRADER, *ENDED)
 """An exercise has these whatever else happened in it."""
 STATUS_OF_ERROR = {one: one for one in (MISSING, TIMEOUT, CRASH, MEMORY)} | {"too large": OUTPUT, "tamper": TAMPER}
 """By `StudentError.kind`, which no student chooses; each other kind is an error."""
-SECOND, NEAR, LOAD, OLDER = "a second copy", "a near name", "does not load", "an older attempt"
-CLOSED, ENCODING, LONG = "an archive that is not read", "a strange encoding", "more than a page shows"
-OWNER, GIVEN, CONFLICT = "whose is it?", "a mark by hand", "changed after your edit"
-NOT_FOUND, UNWRITTEN = "no such submission", "a report is missing"
-NO_VERDICT, NOT_GRADED, KILLED = "no verdict", "not graded", "killed"
-"""What an instructor should look at in a submission, whatever its mark."""
+NO_VERDICT, UNWRITTEN, LOAD = "no verdict", "a report is missing", "does not load"
+ENCODING, NOT_GRADED, CLOSED = "a strange encoding", "not graded", "an archive that is not read"
+KILLED, OWNER, NOT_FOUND = "killed", "whose is it?", "no such submission"
+CONFLICT, SECOND, NEAR = "changed after your edit", "a second copy", "a near name"
+OLDER, LONG, GIVEN = "an older attempt", "more than a page shows", "a mark by hand"
+LOOKS = (
+    *(NO_VERDICT, TAMPER, UNWRITTEN, LOAD, ENCODING, NOT_GRADED, CLOSED, KILLED),
+    *(OWNER, NOT_FOUND, CONFLICT, SECOND, NEAR, OLDER, LONG, GIVEN),
+)
+"""What an instructor should look at in a submission, whatever its mark, the most urgent first."""
 UNSAFE = "NOT SANDBOXED"
 NOT_SANDBOXED = f"{UNSAFE}: unless a note lists protections, this code could have changed its marks and this machine"

@@ -33,8 +33,8 @@ def write_reports(
     found = [sheets.read(out / "results" / f"{one.file_name}.json", one.student, assignment) for one in hand_ins]
     found.sort(key=lambda sheet: (sheet.folder.casefold(), sheet.folder))
     # It is read again, because somebody may have written into it while the others were graded.
-    given, before = table.read(out), table.seen(out)
-    marks = table.decide(found, known, given, before)
+    lines, before = table.read(out), table.seen(out)
+    marks = table.decide(found, known, lines, before)
     problems = list[str]()
     for old in (out / "results").glob("*.json"):  # Of an earlier batch, perhaps. What is not ours is left alone.
         (out / "report" / "students" / f"{old.stem}.html").unlink(missing_ok=True)
@@ -53,5 +53,5 @@ def write_reports(
     imports.canvas(out / "canvas.csv", marks, known, assignment)
     imports.moodle(out / "moodle.csv", marks, known)
     pages.write_class(out / "report" / "index.html", marks, assignment)
-    table.write(out, marks, given.added, before, regraded)
+    table.write(out, marks, before, regraded)
     return marks, problems

@@ -36,19 +36,6 @@ Line = dict[str, str]
 
 
 @dataclass
-class Table:
-    """What stands in the file."""
-
-    lines: list[Line] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-    """Columns that are neither ours nor asked for."""
-
-    def regrade(self) -> dict[str, str]:
-        """Folder -> what stands in the cell that asks for it."""
-        return {one["folder"]: one["regrade"] for one in self.lines if one["regrade"]}
-
-
-@dataclass
 class Mark:
     """One line of the table that is written."""
 
@@ -98,8 +85,8 @@ class Mark:
         return list(dict.fromkeys([*unsafe, *(kind for kind, _ in self.looks)])) or ([] if self.sheet else [NOTHING])
 
 
-def read(out: Path) -> Table:
-    """The table of the last run; an empty one where there is none.
+def read(out: Path) -> list[Line]:
+    """The lines of the last run's table; none where there is no table.
 
     Raises:
         ValueError: one sentence about what is wrong. The file stays as it is.
@@ -107,13 +94,13 @@ def read(out: Path) -> Table:
     """
     path = out / FILE
     if not path.exists():
-        return Table()
+        return []
     (_, header), *rows = csv_rows(path)
     names = [name.strip().lower() for name in header]
     if not set(COLUMNS) <= set(names) or len(set(names)) != len(names):
         wanted = f"expected the columns {', '.join(COLUMNS)}, each once"
         raise ValueError(f"{FILE}: {wanted}, got {clean(', '.join(header))}; {LAST} has the table before it")
-    table, seen = Table(added=[name for name in names if name not in COLUMNS]), dict[str, int]()
+    lines, seen = list[Line](), dict[str, int]()
     for place, row in rows:
         where = f"{FILE}, line {place}"
         if len(row) > len(header):
@@ -127,8 +114,8 @@ def read(out: Path) -> Table:
         if key in seen:
             raise ValueError(f"{where}: {clean(key)!r} has line {seen[key]} as well: remove one of the two")
         seen[key] = place
-        table.lines.append(line)
-    return table
+        lines.append(line)
+    return lines
 
 
 def _number(text: str) -> float | None:
@@ -148,9 +135,9 @@ def seen(out: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def decide(sheets: Sequence[Sheet], known: People, table: Table, before: Mapping[str, Any]) -> list[Mark]:
+def decide(sheets: Sequence[Sheet], known: People, lines: Sequence[Line], before: Mapping[str, Any]) -> list[Mark]:
     """The lines of the next table: every submission, everybody else on the list, and no edit is lost."""
-    owners, rest, marks = match(sheets, known), [*table.lines], []
+    owners, rest, marks = match(sheets, known), [*lines], []
     for sheet in sheets:
         person, why = owners[sheet.page]
         mark = Mark(sheet, sheet.folder, person, ours=person.key if person else "", looks=[*_of_the_run(sheet)])
@@ -240,16 +227,14 @@ def _check_owners(marks: Iterable[Mark], has_list: bool) -> None:
             )
 
 
-def write(
-    out: Path, marks: Sequence[Mark], added: Sequence[str], before: Mapping[str, Any], regraded: Mapping[str, str]
-) -> Path:
+def write(out: Path, marks: Sequence[Mark], before: Mapping[str, Any], regraded: Mapping[str, str]) -> None:
     """The table, with a mark for spreadsheets that it is UTF-8, and what the next run has to know of it.
 
     Args:
         regraded: by folder, what this run has graded again: it is done.
     """
     text = io.StringIO()
-    columns = [*COLUMNS, *added]
+    columns = dict.fromkeys([*COLUMNS, *(name for mark in marks for name in mark.yours)])
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
     writer.writerow({name: guarded(name) for name in columns})
     for mark in marks:
@@ -270,4 +255,3 @@ def write(
     write_text(path, new, lasting=True)
     now = {mark.folder: mark.state(before.get(mark.folder) or {}) for mark in marks if mark.sheet}
     write_json(out / SEEN, {**before, **now})
-    return path

@@ -109,8 +109,7 @@ CLASS = (
 )
 SHOWN = {
     "ann": f"3 / 6 points|1 / 4 wrong answer formula 1 / 1, safety 0 / 3|{CAUSE}"
-    '|The recursion|return "<b>"|there = 1|7,000 more letters'
-    "|Your code can also import these files of your own: lesson04_gae/util.py",
+    '|The recursion|return "<b>"|lesson04_gae/util.py|there = 1|7,000 more letters',
     "bob": "NOT SANDBOXED",
     "cem": "There is no file of the course in this submission.",
     "dan": "cannot be read|<broken>",
