@@ -60,7 +60,6 @@ ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "damaged.zip": (SOUND.replace(GOOD.encode(), b"mine = 2\n"), "damaged", "BadZipFile"),
     "bomb.tgz": (tarred("w:gz", (member("zeros"), bytes(210_000_000)), GOOD_FILE), "unreadable", "unpacks to more"),
     "half.zip": (SOUND[: len(SOUND) // 2], "unreadable", "BadZipFile"),
-    "closed.7z": (b"7z", "unreadable", "unpack it into a folder"),
     "anna.docx": (GOOD.encode(), "empty", "no file of the assignment in it; there is anna.docx"),
 }
 """What comes of each: "damaged" if the file is there and cannot be read."""
