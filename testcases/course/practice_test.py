@@ -129,7 +129,7 @@ def overconfident(comparisons: Rows, search: Rows) -> None:
     losses = {(epochs, part): loss for (epochs, loss, _), part in zip(trained, ("seen", "held out") * 4, strict=True)}
     assert losses[1, "seen"] > losses[2, "seen"] > losses[4, "seen"] > losses[16, "seen"] < 0.02
     assert losses[16, "held out"] > 1.3 * losses[2, "held out"] > 1.3 * losses[2, "seen"]
-    assert all(accuracy > 0.85 for *_, accuracy in trained)
+    assert all(accuracy > 0.7 for *_, accuracy in trained)
     praise, blame, repeated, long = (score for score, _ in search)
     assert blame < 0 < min(praise, repeated, long) and [true for _, true in search] == [2, 0, 0, 0]
 
@@ -186,23 +186,25 @@ def test_the_record_shows_what_its_text_says(lesson: str):
 
 
 SHORTENED = {
+    "lesson02": {"arange(600": "arange(160"},
     "lesson09": {"num_updates=30": "num_updates=2"},
     "lesson12": {"ppo_updates=25": "ppo_updates=2, ppo_batch_size=16", "prompts[:256]": "prompts[:64]"},
 }
-"""Runs of minutes: a test makes two updates of them, and `records` all."""
+"""Long runs: a test makes two updates of them, or trains on fewer texts, and `records` all."""
+TWO_UPDATES = ("lesson09", "lesson12")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", TRAINING)
 def test_a_new_training_run_shows_what_its_text_says(lesson: str):
-    """Wherever it is run, and to whichever digits; a shortened one prints the same lines with other numbers."""
+    """Wherever it is run, and to whichever digits; two updates print the same lines, and show nothing."""
     shortened, programs_of_it = SHORTENED.get(lesson, {}), codes(readme(lesson))
     for old, new in shortened.items():
-        assert all(old in code for code in programs_of_it), old
+        assert old in programs_of_it[0], old
         programs_of_it = [code.replace(old, new) for code in programs_of_it]
     outputs = output_of(programs_of_it)
     assert [*map(labels, outputs)] == [*map(labels, records.printed(lesson))], outputs
-    if not shortened:
+    if lesson not in TWO_UPDATES:
         SHAPES[lesson](*map(rows, outputs))
 
 
