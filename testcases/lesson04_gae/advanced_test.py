@@ -33,7 +33,6 @@ def test_n_step_advantages_of_a_perfect_critic_is_zero(n):
 
 
 @pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (1.0, 0.6)])
-@pytest.mark.points(4)
 def test_compute_gae_is_the_average_of_all_n_step_advantages(gamma, lam):
     # (1 - lam) sum_n lam^(n-1) A_n: from n = 6 on A_n does not change, and its weights sum to lam^5.
     rewards, values, dones = normal(2, 6), normal(2, 7, seed=2), torch.zeros(2, 6)
@@ -44,10 +43,40 @@ def test_compute_gae_is_the_average_of_all_n_step_advantages(gamma, lam):
     assert_equal(compute_gae(rewards, values, dones, gamma, lam), advantages=mix, returns=mix + values[:, :-1])
 
 
+@named("lam, n", {"lam-0": (0.0, 1), "lam-1": (1.0, 50)})
+def test_compute_gae_at_lam_0_and_1(lam, n):
+    rewards, values, dones = normal(3, 8), normal(3, 9, seed=2), normal(3, 8, seed=3) > 1
+    advantages = reference(n_step_advantages, rewards, values, dones, n, 0.9)
+    answer = compute_gae(rewards, values, dones, 0.9, lam)
+    assert_equal(answer, advantages=advantages, returns=advantages + values[:, :-1])
+
+
+@pytest.mark.points(2)
+def test_compute_gae_of_two_episodes_is_each_alone():
+    rewards, values = normal(2, 7), normal(2, 8, seed=2)
+    dones = torch.zeros(2, 7, dtype=torch.bool)
+    dones[:, 2] = True
+    first, _ = reference(compute_gae, rewards[:, :3], values[:, :4], dones[:, :3], 0.9, 0.8)
+    second, _ = reference(compute_gae, rewards[:, 3:], values[:, 3:], dones[:, 3:], 0.9, 0.8)
+    assert_equal(compute_gae(rewards, values, dones, 0.9, 0.8).advantages, torch.cat([first, second], dim=1))
+
+
 def ragged() -> tuple[Tensor, Tensor, Tensor]:
     """Rows of 6, 4, 1 and 3 real tokens among 6; the last has a gap."""
     mask = torch.tensor([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0], [1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 1, 0]]).bool()
     return normal(4, 6), normal(4, 6, seed=2), mask
+
+
+@pytest.mark.parametrize("gamma, lam", [(0.9, 0.8), (1.0, 0.95), (0.6, 0.0), (0.0, 0.7)])
+def test_compute_response_gae_of_a_row_is_that_of_its_real_tokens(gamma, lam):
+    rewards, values, mask = ragged()
+    expected = torch.zeros_like(rewards)
+    for row, real in enumerate(mask):
+        after_the_last = torch.cat([values[row, real], torch.zeros(1).double()])
+        alone, _ = reference(compute_gae, rewards[row, real], after_the_last, torch.zeros(int(real.sum())), gamma, lam)
+        expected[row, real] = alone
+    answer = compute_response_gae(rewards, values, mask, gamma, lam)
+    assert_equal(answer, advantages=expected, returns=expected + values.masked_fill(~mask, 0.0))
 
 
 @pytest.mark.parametrize("part", ["advantages", "returns"])
@@ -72,7 +101,6 @@ def test_compute_response_gae_lets_no_nan_into_the_gradient(part, garbage):
         "gap-at-the-start": ([7, 1, 4], [9, 4, 2], [False, True, True], [0, -1.5, 2], [0, 2.5, 4]),
     },
 )
-@pytest.mark.points(2)
 def test_compute_response_gae_with_gaps_and_nan(rewards, values, mask, advantages, returns):
     # Below it stands a row without a real token, which is 0.
     rows = [[[*map(float, row)], [NAN] * 3] for row in (rewards, values)]

@@ -1,4 +1,4 @@
-"""Lesson 6, made safe, and in general: identities."""
+"""Lesson 6, made safe: gaps, NaN, few digits and large numbers."""
 
 import math
 

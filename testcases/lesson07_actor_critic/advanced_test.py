@@ -1,39 +1,16 @@
-"""Lesson 7, in general: identities, and what costs too much."""
+"""Lesson 7, made safe: float32, what costs too much, and a policy without adapters."""
 
 import pytest
 import torch
-from torch import Tensor
 
-from testcases.harness.suite.asserts import assert_equal, named, reference, scenario
+from testcases.harness.suite.asserts import assert_equal, scenario
 from tutorial.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, reference_mode
 
 # Prompt of 4, response of 1
 LONG_PROMPT = {"input_ids": [[7, 5, 3, 6, 4]], "attention_mask": [[True] * 5], "prompt_length": 4}
-PROMPT = 4
 
 
-def conversation(left: int = 0, right: int = 0) -> dict[str, Tensor]:
-    """Prompts of 4 tokens and responses of 4, 2, 3 and 1, with padding around them: tokens like any other."""
-    draw = torch.Generator().manual_seed(8)
-    ids = torch.randint(2, 12, (4, PROMPT + 4), generator=draw)
-    around = torch.randint(2, 12, (4, left + right), generator=draw)
-    columns = torch.arange(left + PROMPT + 4 + right)
-    ends = torch.tensor([[4], [2], [3], [1]]) + left + PROMPT
-    return {
-        "input_ids": torch.cat([around[:, :left], ids, around[:, left:]], dim=1),
-        "attention_mask": (columns >= left) & (columns < ends),
-    }
-
-
-@named("left, right", {"on-the-left": (3, 0), "on-the-right": (0, 2), "on-both-sides": (2, 1)})
-@pytest.mark.points(2)
-def test_value_model_does_not_depend_on_the_padding(left, right):
-    ask = scenario("value_model", of=ValueModel.forward)
-    expected = torch.zeros(4, left + PROMPT + 4 + right, dtype=torch.float64)
-    expected[:, left : left + PROMPT + 4] = reference(ask, **conversation())
-    assert_equal(ask(**conversation(left, right)), expected)
-
-
+@pytest.mark.points(3)
 def test_value_model_keeps_float32():
     answer = scenario("value_model", of=ValueModel.forward)(
         input_ids=[[9, 7, 5]], attention_mask=[[False, True, True]], dtype="float32"

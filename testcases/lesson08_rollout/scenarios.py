@@ -142,12 +142,10 @@ def yielded(
     is appended, an epoch passes over the others, and the buffer is cleared.
     """
     source, buffer = generator(seed), lesson.ExperienceBuffer()
-    held = 0
     for number, tensors in enumerate(batches, 1):
         if forget and number == len(batches):
             list(buffer.minibatches(size, source))
             buffer.clear()
-            held = _numbers_in(buffer)
         buffer.append(lesson.Experience(**tensors))
     for _ in range(epochs):
         minibatches = [plain(one) for one in buffer.minibatches(size, generator=source)]
@@ -156,18 +154,8 @@ def yielded(
         "sizes": torch.tensor([len(one["scores"]) for one in minibatches]),
         "columns to spare": sum(_columns_to_spare(one) for one in minibatches),
         "rows in the buffer": len(buffer),
-        "tensors held after a clear": held,
         "rows": tuple(sorted(rows, key=lambda row: float(row["scores"]))),
     }
-
-
-def _numbers_in(thing: Any) -> int:
-    """How many tensors of an experience are within reach."""
-    if isinstance(thing, Tensor):
-        return thing.is_floating_point()
-    if not isinstance(thing, (dict, list, tuple)):
-        thing = getattr(thing, "__dict__", {})
-    return sum(map(_numbers_in, thing.values() if isinstance(thing, dict) else thing))
 
 
 def order_agreement(lesson: Any, tensors: dict[str, Tensor], size: int, seed: int) -> dict[str, bool]:

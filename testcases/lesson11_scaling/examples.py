@@ -145,12 +145,7 @@ def _steps(draw: torch.Generator) -> list[Call]:
 
 WHITENED = {"values": [[1.0, 2.0]], "mask": [[True, True]], "others": [[1.0, 8.0, 0.0]], "place": 0}
 
-AGREEMENT = {
-    scenario("whitened_of", of=global_masked_whiten): 5,
-    gradient_weight: 1,
-    plan_microbatches: 4,
-    DistributedPPOTrainer.optimizer_step: 5,
-}
+AGREEMENT = {gradient_weight: 1, plan_microbatches: 4, DistributedPPOTrainer.optimizer_step: 5}
 DEFAULTS = [gradient_weight]
 REFUSALS = {
     scenario("plan_of", of=plan_microbatches): (
