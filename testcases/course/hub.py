@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
 
 from solutions.demo import hub as command
-from testcases.course.architectures import config_of, policy_of
+from testcases.course.trainers import config_of, policy_of
 
 HERE = "testcases.course.hub"
 LETTERS = "abcdefghijklmnopqrstuvwxyz .:?"

@@ -16,8 +16,7 @@ from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue
 from solutions.lesson08_rollout import generate, generation
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts, make_scorer
 from testcases.course import architectures
-from testcases.course.architectures import ARCHITECTURES, PAD, STOP, backbone_of, policy_of
-from testcases.course.trainers import TokenSum, rolled_out
+from testcases.course.trainers import ARCHITECTURES, PAD, STOP, TokenSum, backbone_of, policy_of, rolled_out
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15]]
 FIRST = ("gpt2", "llama", "gemma2", "gemma3-with-pictures", "opt", "bloom", "cohere", "bert")

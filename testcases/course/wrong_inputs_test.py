@@ -22,8 +22,7 @@ from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
-from testcases.course.architectures import policy_of
-from testcases.course.trainers import PROMPTS, small_policy, small_trainer
+from testcases.course.trainers import PROMPTS, policy_of, small_policy, small_trainer
 from testcases.harness.suite.asserts import named
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
