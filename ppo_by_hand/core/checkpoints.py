@@ -17,7 +17,7 @@ import numpy
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DistributedType
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._pytree import tree_map
 
 from .files import first_line
@@ -144,8 +144,15 @@ def read_checkpoint(directory: str | Path, expected: Mapping[str, Any]) -> dict[
                     f"expected a checkpoint of a run with the same {what}, got {name} {there} in {file} and {here} "
                     f"here; {fix}, or start a new run"
                 )
-    state["generators"] = _of_this_machine(state["generators"], expected["generators"])
+    # Where the run had no such device, the seed has made a generator that it has not drawn from.
+    own_states, found = expected["generators"], state["generators"]
+    fits = {name for name in own_states.keys() & found.keys() if _shape(own_states[name]) == _shape(found[name])}
+    state["generators"] = own_states | {name: found[name] for name in fits}
     return state
+
+
+def _shape(state: Any) -> Any:
+    return getattr(state, "shape", None)
 
 
 def _described(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -161,16 +168,6 @@ def _described(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "models": {name: tuple(weight.shape) for name, weight in state["model"].items()},
         "optimizer": optimizer,
     }
-
-
-def _of_this_machine(saved: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The states of generators; where the run had no such device, the seed has made one that it has not drawn from."""
-
-    def fits(name: str) -> bool:
-        one, other = saved.get(name), own[name]
-        return one is not None and (not isinstance(other, Tensor) or one.shape == other.shape)
-
-    return {name: saved[name] if fits(name) else own[name] for name in own}
 
 
 def is_whole(file: Path) -> bool:
@@ -208,11 +205,6 @@ def _numpy_state() -> tuple[Any, ...]:
 def is_split(accelerator: Accelerator) -> bool:
     """Tell whether no process holds the weights and the optimizer's state whole."""
     return accelerator.distributed_type in (DistributedType.FSDP, DistributedType.DEEPSPEED)
-
-
-def parts(accelerator: Accelerator) -> int | None:
-    """Return how many parts of the optimizer's state a checkpoint holds; None if it is whole, for any number."""
-    return accelerator.num_processes if accelerator.distributed_type == DistributedType.DEEPSPEED else None
 
 
 def whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any) -> dict[str, Any]:

@@ -315,8 +315,8 @@ def with_place(error: BaseException) -> str:
 def _number(value: Any, name: str, row: int) -> float:
     """The score of one response as a float; a 0-dim tensor or a numpy number is one too."""
     try:
-        number = float(value)
-    except (TypeError, ValueError, RuntimeError):  # a text, or an array of several
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, RuntimeError):  # no number, or an array of several
         number = math.nan
     if not math.isfinite(number):
         raise ValueError(

@@ -18,7 +18,6 @@ from ppo_by_hand.core.checkpoints import (
     CHECKPOINT_FILE,
     is_split,
     load_whole_state,
-    parts,
     read_checkpoint,
     whole_state,
     whole_weights,
@@ -259,8 +258,8 @@ class DistributedPPOTrainer(PPOTrainer):
             generator.set_state(state["generators"][name])
 
     def _state(self) -> dict[str, Any]:
-        in_parts = parts(self.accelerator)
-        return super()._state() | ({} if in_parts is None else {"parts": in_parts})
+        is_in_parts = self.accelerator.distributed_type == DistributedType.DEEPSPEED
+        return super()._state() | ({"parts": self.processes.count} if is_in_parts else {})
 
 
 def _prepare_deepspeed(config: PPOConfig) -> None:

@@ -246,7 +246,7 @@ class Answering(torch.nn.Module):
 REWARDS = {
     "too-few": (lambda *_: [1.0], "to return one number for each of 2 responses, got 1"),
     "nothing": (lambda *_: None, "to return one number for each of 2 responses, got None"),
-    "no-number": (lambda *_: ["good", "bad"], "to return finite numbers, got 'good' for response 0"),
+    "no-number": (lambda *_: ["1", "bad"], "to return finite numbers, got '1' for response 0"),
     "not-finite": (lambda *_: [0.0, float("inf")], "to return finite numbers, got inf for response 1"),
     "arrays": (lambda *_: [torch.zeros(2)] * 2, "got tensor([0., 0.]) for response 0"),
     "model-of-lists": (Answering([1.0]), "return scores (B,), or logits (B, 1), got a list"),
