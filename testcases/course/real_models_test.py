@@ -15,7 +15,7 @@ from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import generate, generation
 from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts, make_scorer
-from testcases.course import architectures
+from testcases.course import trainers
 from testcases.course.trainers import ARCHITECTURES, PAD, STOP, TokenSum, backbone_of, policy_of, rolled_out
 
 PROMPTS = [[5, 6, 7, 8, 9, 10], [11, 12], [13, 14, 15]]
@@ -132,10 +132,10 @@ def test_the_cache_goes_on_by_the_name_of_the_models_forward():
 FAMILIES = ("gpt2", "llama", "qwen2", "gemma3")
 
 
-def config_of(family: str, pad: int) -> PretrainedConfig:
+def judge_config(family: str, pad: int) -> PretrainedConfig:
     torch.manual_seed(3)
     options = {"is_decoder": False} if family == "roberta" else {}
-    return architectures.config_of(family, pad_token_id=pad, num_labels=1, **options)
+    return trainers.config_of(family, pad_token_id=pad, num_labels=1, **options)
 
 
 def padded(pad: int = PAD):
@@ -150,7 +150,7 @@ def padded(pad: int = PAD):
 @pytest.mark.parametrize("own_pad", [PAD, STOP, 22], ids=["its-own-pad", "pad-is-eos", "another-pad"])
 @pytest.mark.parametrize("family", [*FAMILIES, "roberta"])
 def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alone(family, own_pad):
-    judge = AutoModelForSequenceClassification.from_config(config_of(family, own_pad)).double().eval()
+    judge = AutoModelForSequenceClassification.from_config(judge_config(family, own_pad)).double().eval()
     ids, visible, prompt_length = padded()
     scores = make_scorer(judge)(ids, visible, prompt_length)
     alone = [judge(input_ids=row[real].unsqueeze(0)).logits.item() for row, real in zip(ids, visible, strict=True)]
@@ -161,7 +161,7 @@ def test_a_hugging_face_classifier_scores_a_padded_row_as_it_scores_the_text_alo
 @pytest.mark.parametrize("pad", [PAD, STOP], ids=["pad-is-not-eos", "pad-is-eos"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_model_of_a_run_reads_a_padded_row_as_the_library_reads_the_text_alone(family, pad):
-    config = config_of(family, pad)
+    config = judge_config(family, pad)
     policy = AutoModelForCausalLM.from_config(config).double().eval()
     critic, judge = ValueModel(AutoModel.from_config(config)), RewardModel(AutoModel.from_config(config))
     model = PolicyAndValue(policy, critic).double().eval()
