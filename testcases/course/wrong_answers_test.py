@@ -1,13 +1,15 @@
-"""Wrong answers: a suite rejects every one that is listed, and its message names it."""
+"""Wrong answers: a suite rejects every one that is listed, and its message names it. Of two kinds that any exercise may
+have, some are made here: a NaN that the end of an answer hides, and a look at the first steps alone."""
 
 from functools import cache
 
 import pytest
 
 from testcases.course.students import LESSONS, answer_row
-from testcases.harness.catalog import headings
+from testcases.harness.catalog import SOLUTIONS, headings, read_lesson
 from testcases.harness.diagnosis.explain import NoExplanation
-from testcases.harness.oracle.mutations import WrongAnswer, wrong_answers
+from testcases.harness.execution.executor import Executor, solutions_changed
+from testcases.harness.oracle.mutations import WrongAnswer, edit, wrong_answers
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
 from testcases.harness.suite.runner import cases_of
@@ -37,10 +39,14 @@ WRONG = [
 
 @pytest.mark.parametrize("lesson, wrong", WRONG)
 def test_a_suite_rejects_the_wrong_answer(lesson: str, wrong: WrongAnswer):
-    with Engine(with_change(lesson, wrong), explanation=NoExplanation).active():
-        verdicts = (case.run() for case in cases_of(lesson, wrong.exercise))
-        first = next(filter(None, verdicts), None)
+    first = first_verdict(with_change(lesson, wrong), lesson, wrong.exercise)
     assert isinstance(first, CheckFailed), f"no test of {wrong.exercise} rejects it: {first!r}"
+
+
+def first_verdict(subject: Executor, lesson: str, exercise: str) -> Exception | None:
+    with Engine(subject, explanation=NoExplanation).active():
+        verdicts = (case.run() for case in cases_of(lesson, exercise))
+        return next(filter(None, verdicts), None)
 
 
 @pytest.mark.parametrize("lesson, wrong", WRONG[::SAMPLE])
@@ -61,3 +67,62 @@ def test_wrong_answer_says_why_and_where(lesson: str):
             assert wrong.read in headings(lesson), f"{wrong.name}: the README has no heading {wrong.read!r}"
     names = [wrong.name for wrong in wrong_answers(lesson)]
     assert len(names) == len(set(names)), "two wrong answers of one name"
+
+
+SHOWS_NAN = [
+    (1, "masked_mean"),
+    (3, "rewards_to_go"),
+    (4, "compute_gae"),
+    (5, "compute_ppo_loss"),
+    (6, "compute_rewards"),
+    (11, "merge_statistics"),
+    (13, "sequence_ratio"),
+]
+"""Some of the exercises whose docstring promises to show the NaN of a real token: contract_test.py asks it of all."""
+NAN_TO_0 = """
+
+def without_nan(answer):
+    if isinstance(answer, torch.Tensor) and answer.is_floating_point():
+        return answer.masked_fill(answer.isnan(), 0.0)
+    if isinstance(answer, dict):
+        return {{name: without_nan(part) for name, part in answer.items()}}
+    if isinstance(answer, tuple):
+        parts = [without_nan(part) for part in answer]
+        return type(answer)(*parts) if hasattr(answer, "_fields") else tuple(parts)
+    return 0.0 if isinstance(answer, float) and answer != answer else answer
+
+
+{name}_as_it_is = {name}
+
+
+def {name}(*arguments, **named):
+    return without_nan({name}_as_it_is(*arguments, **named))
+"""
+SHORT = {
+    (1, "truncate_after_stop"): (
+        "~response_mask(responses, stop_token_ids)",
+        "~response_mask(responses, stop_token_ids) & (torch.arange(responses.shape[1]) < 100)",
+    ),
+    (3, "rewards_to_go"): ("gamma * to_go_t", "gamma * (t % 100 > 0) * to_go_t"),
+    (4, "n_step_advantages"): ("range(min(n, ", "range(min(n, 100, "),
+    (4, "compute_response_gae"): ("packed_values =", "dones[:, 100::100] = True; packed_values ="),
+    (6, "penalize_missing_stop"): ("is_stop(responses,", "is_stop(responses[:, :100],"),
+}
+"""Exercise -> an edit of its solution with which it looks at a hundred steps or columns only."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, exercise", SHOWS_NAN)
+def test_a_nan_made_0_at_the_end_is_rejected(number: int, exercise: str):
+    lesson = read_lesson(str(number))
+    file = f"{lesson.name}/{lesson.file_of(exercise)}"
+    text = (SOLUTIONS / file).read_text("utf-8") + NAN_TO_0.format(name=exercise)
+    assert first_verdict(solutions_changed(lesson.name, {file: text}), lesson.name, exercise)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number, exercise", SHORT)
+def test_a_look_at_a_hundred_steps_is_rejected(number: int, exercise: str):
+    lesson = read_lesson(str(number)).name
+    change = WrongAnswer(exercise, "short", "", "", edit(" => ".join(SHORT[number, exercise])))
+    assert first_verdict(with_change(lesson, change), lesson, exercise)
