@@ -26,7 +26,6 @@ STUDENTS = {
     "untouched": {},
     "right-on-a-stub": {"response_log_probs": RIGHT},
     "wrong-on-a-stub": {"response_log_probs": WRONG},
-    "one-done": {"position_ids": POSITIONS},
     "some-of-each": {"response_log_probs": RIGHT, "position_ids": POSITIONS, "response_mask": MASK},
 }
 SUITE, MINE, POSITION_IDS = f"testcases/{LESSON}", ("-k", "response_log_probs"), ("-k", "position_ids")
@@ -34,9 +33,14 @@ NODE = f"{SUITE}/basic_test.py::test_position_ids_by_hand"
 STATUS = {
     "untouched": [((SUITE,), 1), ((NODE,), 1), ((), 1)],
     "solved": [((), 0), ((SUITE, "-k", "no_such_test"), 5)],
-    "one-done": [((), 1), ((SUITE, *POSITION_IDS), 0), ((NODE,), 0)],
-    "right-on-a-stub": [((SUITE, *MINE), 1), ((f"tutorial/{LESSON}", *MINE, "--lf"), 1)],
-    "some-of-each": [((SUITE,), 1), ((SUITE, "-n", "2"), 1), ((SUITE, *MINE), 1), ((SUITE, "--lf"), 1), ((NODE,), 0)],
+    "some-of-each": [
+        ((SUITE,), 1),
+        ((SUITE, "-n", "2"), 1),
+        ((SUITE, *MINE), 1),
+        ((f"tutorial/{LESSON}", "--lf"), 1),
+        ((SUITE, *POSITION_IDS), 0),
+        ((NODE,), 0),
+    ],
 }
 """Student -> lists of arguments for pytest, and the exit status of each."""
 

@@ -211,7 +211,7 @@ def test_a_critic_is_measured_against_what_came_and_not_against_its_own_next_val
     assert found[:2] == pytest.approx([1.0, 0.0], abs=1e-9) and found[2] < 0.0
 
 
-@pytest.mark.parametrize("times", [1.0, 100.0, 1e4])
+@pytest.mark.parametrize("times", [1.0, 1e4])
 def test_rewards_whose_scale_drowns_the_policy_are_said(times, capsys):
     def reward(prompts, responses):
         return [times * len(response) for response in responses]
