@@ -14,7 +14,7 @@ greet()  # before torch is loaded
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from testcases.harness.catalog import CONTRACT, KINDS, ROOT, TESTCASES, TUTORIAL, lesson_names, read_lesson
+from testcases.harness.catalog import CONTRACT, KINDS, TESTCASES, TUTORIAL, lesson_names, read_lesson
 from testcases.harness.student import own_tests
 from testcases.harness.student.running import Running, folder_of
 
@@ -66,8 +66,3 @@ def _suites_of(config: pytest.Config, arg: str) -> list[str]:
     if not names or own_tests.is_own_tests(path):
         return [arg]
     return [*(str(TESTCASES / name) for name in names), str(TESTCASES / f"{CONTRACT}.py")]
-
-
-def pytest_report_header(config: pytest.Config) -> str | None:
-    subject = config.getoption("--subject")
-    return None if subject == "tutorial" else f"subject: {subject} ({ROOT})"

@@ -37,7 +37,8 @@ from testcases.harness.diagnosis.values import CHEAP
 from testcases.harness.execution.messages import Call, Outcome, in_float32, leaves, tensors_in
 from testcases.harness.report.failures import show
 from testcases.harness.suite.asked import put
-from testcases.harness.suite.asserts import Exercise, example, exercise_of
+from testcases.harness.suite.asserts import call_of, example
+from testcases.harness.suite.checks import matches_reference, raises
 from testcases.harness.suite.questions import hard, plain, sizes, views, with_a_nan
 from testcases.harness.suite.runner import Case, cases
 from testcases.harness.suite.session import current
@@ -49,11 +50,8 @@ SHOWN = re.compile(r"NaN[^.]*\b(?:shows|stays)\b")
 def test_agrees_with_the_reference(entry: Entry) -> None:
     examples = current().examples(entry.lesson, entry.exercise)
     for asked in examples:
-        put(asked).matches_reference()
-    if current().thorough:
-        for asked in (in_float32(one) for one in examples if not one.scenario and not hard(one)):
-            put(asked).matches_reference()
-        check_common_questions(entry)
+        matches_reference(put(asked))
+    check_common_questions(entry)
 
 
 def test_keeps_its_defaults(entry: Entry) -> None:
@@ -64,11 +62,11 @@ def test_keeps_its_defaults(entry: Entry) -> None:
         short = replace(asked, arguments=needed, grad_of=(), positional=min(asked.positional, len(needed)))
         # Without its mask, an example may have NaN on real tokens: that says nothing of a default.
         if not _has_nan(current().reference.run(short)):
-            put(short).matches_reference()
+            matches_reference(put(short))
 
 
 def test_refuses_bad_arguments(target: Any, arguments: dict[str, Any], mentions: Sequence[str]) -> None:
-    put(example(target, **arguments)).raises("ValueError", mentions)
+    raises(put(example(target, **arguments)), "ValueError", mentions)
 
 
 def plain_examples(entry: Entry) -> Sequence[Call]:
@@ -82,12 +80,14 @@ def plain_examples(entry: Entry) -> Sequence[Call]:
 def check_common_questions(entry: Entry) -> None:
     """The exercise answers all questions that are made of its examples as the reference does."""
     examples = current().examples(entry.lesson, entry.exercise)
+    for asked in (in_float32(one) for one in examples if not one.scenario and not hard(one)):
+        matches_reference(put(asked))
     direct = [question for question in examples if not question.scenario and question.seconds <= CHEAP]
     for question in (*views(direct), *sizes(direct)):
         right = current().reference.run(question)
         # What the reference refuses, or is not defined for, says nothing of the exercise.
         if not right.error and not _has_nan(right):
-            put(question).matches_reference()
+            matches_reference(put(question))
     if _promises_to_show_nan(entry.lesson, entry.exercise):
         _hides_no_nan(direct)
 
@@ -138,12 +138,12 @@ def common_cases(lesson: str, written: Collection[str]) -> Iterator[Case]:
     if not (TESTCASES / lesson / "examples.py").is_file():
         return
     tables = vars(importlib.import_module(f"testcases.{lesson}.examples"))
-    points = {exercise_of(target).name: worth for target, worth in tables.get("AGREEMENT", {}).items()}
-    wanted = [(Exercise(lesson, name), test_agrees_with_the_reference) for name in read_lesson(lesson).exercises]
+    points = {call_of(target).exercise: worth for target, worth in tables.get("AGREEMENT", {}).items()}
+    wanted = [(Call(lesson, name), test_agrees_with_the_reference) for name in read_lesson(lesson).exercises]
     wanted += [(target, test_keeps_its_defaults) for target in tables.get("DEFAULTS", ())]
     wanted += [(target, test_refuses_bad_arguments) for target in tables.get("REFUSALS", ())]
     for target, test in wanted:
-        exercise = exercise_of(target).name
+        exercise = call_of(target).exercise
         name = f"test_{names_in_tests(exercise)[-1]}{test.__name__.removeprefix('test')}"
         worth = points.get(exercise, 2) if test is test_agrees_with_the_reference else 1
         node = f"{CONTRACT}.py::{name}"

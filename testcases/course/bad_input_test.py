@@ -10,7 +10,7 @@ from testcases.course.students import FILE, LESSON, independent, replace_body, r
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
-from testcases.harness.suite.asserts import Exercise, example, named
+from testcases.harness.suite.asserts import example, named
 from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
 
@@ -111,14 +111,13 @@ def test_a_missing_file(tmp_path: Path, missing: str):
     shutil.rmtree(target) if target.is_dir() else target.rename(target.with_name("Gae (1).py"))
     first = failures(folder, of=["compute_gae"])["compute_gae"][0]
     assert first.kind == "missing" and "there is no file tutorial/lesson04_gae/gae.py" in str(first)
-    assert not missing or "there is Gae (1).py" in str(first)
 
 
 def test_a_renamed_function(tmp_path: Path):
     found = failures(edited(tmp_path, lambda text: text.replace("def compute_gae(", "def compute_gea(")))
     assert set(found) == {"compute_gae", "compute_response_gae"}
     assert "your file has no `compute_gae`, but it has `compute_gea`" in str(found["compute_response_gae"][0])
-    assert "defines no compute_gae; there is compute_gea: was it renamed?" in str(found["compute_gae"][0])
+    assert "gae.py defines no compute_gae" in str(found["compute_gae"][0])
 
 
 @pytest.mark.slow
@@ -160,8 +159,8 @@ def test_an_endless_loop(tmp_path: Path):
 def test_after_two_calls_that_do_not_end_an_exercise_is_asked_nothing_more(tmp_path: Path):
     subject = Counted(executor.student(answering(tmp_path, "while gamma == 0.125:\n    pass\nreturn rewards")))
     engine = Engine(subject, seconds=0.1)
-    calls = [example(Exercise(LESSON, "td_errors"), [1.0], [2.0, 4.0], [0], gamma=gamma) for gamma in (0.125, 0.5) * 2]
-    other = example(Exercise(LESSON, "compute_gae"), [1.0], [2.0, 4.0], [0])
+    calls = [example(Call(LESSON, "td_errors"), [1.0], [2.0, 4.0], [0], gamma=gamma) for gamma in (0.125, 0.5) * 2]
+    other = example(Call(LESSON, "compute_gae"), [1.0], [2.0, 4.0], [0])
     with engine.active():
         errors = [engine.ask(call).error for call in (*calls, other)]
     assert [error and error.kind for error in errors] == ["timeout", None, "timeout", "timeout", None]

@@ -16,7 +16,7 @@ from testcases.harness.oracle.mutations import NamedChange, right_answers, suspe
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import own_tests
-from testcases.harness.suite.asserts import Exercise, named
+from testcases.harness.suite.asserts import named
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
 from testcases.lesson10_bug_hunt import bank
@@ -44,7 +44,7 @@ def verdict(function: str, source: str | None = None, chosen: Any = None) -> lis
     subject = shared_reference()
     if source is not None:
         subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
-    outcome = subject.run(behind(Exercise(LESSON, f"test_{function}"), chosen))
+    outcome = subject.run(behind(Call(LESSON, f"test_{function}"), chosen))
     assert outcome.error is None, outcome.error
     return outcome.value["refused"]
 
@@ -111,7 +111,7 @@ def failure(source: str, seconds: float) -> CheckFailed:
     """What the report of test_compute_gae says about a test file."""
     with Engine(solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source}), seconds=seconds).active():
         with pytest.raises(CheckFailed) as caught:
-            grade(Exercise(LESSON, "test_compute_gae"))
+            grade(Call(LESSON, "test_compute_gae"))
     return caught.value
 
 
@@ -181,7 +181,7 @@ def test_half_of_the_mistakes_are_half_of_the_points_and_one_question():
     body = "assert compute_gae(torch.ones(1), torch.tensor([1.0, 3.0]), torch.zeros(1), 0.5, 0.5)[0].item() == 1.5\n"
     with Engine(solutions_changed(LESSON, {f"{LESSON}/my_tests.py": GAE + body})).active():
         with pytest.raises(CheckFailed) as caught:
-            grade(Exercise(LESSON, "test_compute_gae"))
+            grade(Call(LESSON, "test_compute_gae"))
     said = " ".join(str(caught.value).split())
     assert 0.1 < caught.value.share < 0.9 and any(question in said for question in bank.WRONG["compute_gae"])
 

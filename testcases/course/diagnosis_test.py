@@ -15,12 +15,12 @@ from testcases.harness.diagnosis.cost import calls_made
 from testcases.harness.diagnosis.exceptions import CAUSES
 from testcases.harness.diagnosis.explain import Explanation, faults
 from testcases.harness.diagnosis.mistakes import bench_of
+from testcases.harness.diagnosis.parts import same_outcome
 from testcases.harness.diagnosis.sentences import SHOWN, causes_of
 from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named, Repair, Shows, Sign, Step
 from testcases.harness.execution.executor import InProcess, solutions_changed
 from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
-from testcases.harness.report.compare import same_outcome
 from testcases.harness.report.failures import wrap
 
 SAMPLE = 12

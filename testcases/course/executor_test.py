@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -96,8 +95,7 @@ def test_the_debugger_is_pytests_own_and_stops_in_the_tests_call(course: Path, f
     terminal.wait()
 
 
-def test_pdb_opens_in_the_line_that_raised_and_nobody_is_asked_without_a_terminal(course: Path, file: Path):
-    solved = file.read_text("utf-8")
+def test_pdb_opens_in_the_line_that_raised(course: Path, file: Path):
     replace_body(course / "tutorial", "half = gamma / 2\nreturn rewards.no_such_method()")
     terminal = session(course, "-c", RUNS, json.dumps([(("--pdb", *BY_HAND), {})]))
     terminal.expect(PROMPT)
@@ -107,12 +105,6 @@ def test_pdb_opens_in_the_line_that_raised_and_nobody_is_asked_without_a_termina
     terminal.sendline("q")
     terminal.expect("END 2")
     terminal.wait()
-
-    file.write_text(solved, "utf-8")
-    replace_body(course / "tutorial", f"breakpoint()\n{RIGHT}return right")
-    ((status, out),) = own_runs(course, BY_HAND)
-    assert status == 1 and "td_errors · stopped at a breakpoint\nbreakpoint() found nobody to ask" in out, out
-    assert "Likely cause" not in out
 
 
 @pytest.mark.slow
@@ -198,22 +190,19 @@ def test_what_ends_the_process_is_named_by_the_next_start(course: Path, file: Pa
     assert crashed < 0 and status == 0 and said in out and "without a message" not in again, out
 
 
-@pytest.mark.parametrize("name", ["torch.py", "statistics.py"])
-def test_a_file_that_hides_a_library_is_named(course: Path, name: str):
-    (course / name).write_text("mine = 1\n", "utf-8")
+def test_a_file_that_hides_a_library_is_named(course: Path):
+    (course / "torch.py").write_text("mine = 1\n", "utf-8")
     command = [sys.executable, "-m", "pytest", SUITE, "-k", "td_errors"]
     done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, check=False)
-    (course / name).unlink()
-    hidden = name.removesuffix(".py")
+    (course / "torch.py").unlink()
     assert done.returncode == 1 and done.stderr == (
-        f"{name} has the name of the library {hidden}, so whatever imports {hidden} gets your file: rename it.\n"
+        "torch.py has the name of the library torch, so whatever imports torch gets your file: rename it.\n"
     )
 
 
 CORE, ADVANCED = "ppo_by_hand/core/shapes.py", f"{SUITE}/advanced_test.py"
 DAMAGED = {
-    "missing": (SUITE, CORE, None, "is missing"),
-    "no-python": (SUITE, CORE, "def (", "cannot be loaded (SyntaxError: "),
+    "missing": (SUITE, CORE, None, "cannot be loaded (ModuleNotFoundError: No module named 'ppo_by_hand.core.shapes')"),
     "another-suite": (f"{SUITE}/basic_test.py", ADVANCED, "def (", "cannot be loaded (SyntaxError: "),
 }
 
@@ -224,29 +213,10 @@ def test_a_damaged_file_of_the_course_is_one_sentence(course: Path):
     texts = [{**whole, path: damage and whole[path] + damage} for _, path, damage, _ in DAMAGED.values()]
     runs = own_runs(course, *[(asked,) for asked, *_ in DAMAGED.values()], texts=texts)
     (course / ADVANCED).write_text(whole[ADVANCED], "utf-8")
-    for (status, out), (_, path, _, says) in zip(runs, DAMAGED.values(), strict=True):
+    for (status, out), (*_, says) in zip(runs, DAMAGED.values(), strict=True):
         (said,) = [line for line in out.splitlines() if "ERROR" in line]
-        assert (
-            "Traceback" not in out and said.startswith(f"ERROR: {path}, a file of the course, {says}") and status == 4
-        )
-        assert said.endswith(f"`git checkout {path}` brings it back")
-
-
-def test_watch_runs_a_lesson_at_each_save(course: Path, file: Path):
-    """The command of `make watch LESSON=4`."""
-    command = f"{shlex.quote(sys.executable)} -m pytest {SUITE}"
-    terminal = session(course, "-m", "watchfiles", "--filter", "python", command, "tutorial")
-    terminal.expect(r"\d points  done")
-    terminal.expect(r" in \d+\.\d\ds")
-    solved = file.read_text("utf-8")
-    for text, said in ((solved + "\ndef broken(:\n", "SyntaxError"), (solved, r"\d points  done")):
-        file.write_text(text, "utf-8")
-        while terminal.expect([said, pexpect.TIMEOUT], timeout=60):  # a save while the last run ends may be missed
-            file.touch()
-        terminal.expect(r" in \d+\.\d\ds")
-    terminal.sendintr()
-    terminal.expect(pexpect.EOF)
-    terminal.close()
+        assert "Traceback" not in out and ", a part of the course, " in said and says in said and status == 4
+        assert said.endswith("`git checkout FILE` brings it back")
 
 
 def test_floats_keep_their_point_and_a_long_print_is_cut():

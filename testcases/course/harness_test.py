@@ -11,16 +11,24 @@ import numpy
 import pytest
 import torch
 
-import solutions.lesson04_gae.gae as reference_gae
-from solutions.lesson03_policy_gradient import rewards_to_go
 from testcases import welcome
 from testcases.course import complete
 from testcases.course.students import FILE, LESSON, replace_body, solved_folder
-from testcases.harness.catalog import ROOT, TUTORIAL, course_lessons, electives, lesson_names, on_the_path, read_lesson
+from testcases.harness.catalog import (
+    ROOT,
+    SOLUTIONS,
+    TUTORIAL,
+    course_lessons,
+    electives,
+    lesson_names,
+    on_the_path,
+    read_lesson,
+)
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
 from testcases.harness.report.compare import first_difference, nan_in
-from testcases.harness.report.failures import CheckFailed, Kept
+from testcases.harness.report.errors import Kept
+from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
 from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients
@@ -76,11 +84,9 @@ def test_what_a_call_prints_is_shown_once(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_plain_tuple_is_as_good_as_a_named_one():
-    named = reference_gae.compute_gae
-    plain = executor.solutions_with(
-        "lesson04_gae", "compute_gae", lambda *args, **options: tuple(named(*args, **options))
-    )
-    with Engine(plain).active():
+    solved = (SOLUTIONS / LESSON / FILE).read_text("utf-8")
+    plain = "\nright = compute_gae\ncompute_gae = lambda *given, **options: tuple(right(*given, **options))\n"
+    with Engine(executor.solutions_changed(LESSON, {f"{LESSON}/{FILE}": solved + plain})).active():
         answer, slopes = value_and_gradients(compute_gae, **EPISODE, lam=0.5, wrt="rewards", of="returns")
         assert_equal(answer, advantages=[1.75, 3.0])
         assert_equal(slopes, rewards=[1.0, 1.25])
@@ -284,35 +290,30 @@ def test_a_link_to_nothing_is_no_file(state: Path):
     assert kept is not None and (kept / FILE).is_file()
 
 
-def _to_go(function):
-    """Lesson 3 with another `rewards_to_go`."""
-    return executor.solutions_with("lesson03_policy_gradient", "rewards_to_go", function)
+OTHERWISE = """
+
+right = rewards_to_go
+
+
+def rewards_to_go(rewards, mask, gamma={}):
+    return right({})
+"""
 
 
 @named(
-    "function, test",
+    "default, arguments, test",
     {
-        "another-default": (
-            lambda rewards, mask, gamma=0.9: rewards_to_go(rewards, mask, gamma),
-            "test_rewards_to_go_keeps_its_defaults",
-        ),
-        "answers-in-float64": (
-            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards.double(), mask, gamma),
-            "test_rewards_to_go_agrees_with_the_reference",
-        ),
-        "takes-any-gamma": (
-            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, min(gamma, 1.0)),
-            "test_rewards_to_go_refuses_bad_arguments",
-        ),
-        "another-answer": (
-            lambda rewards, mask, gamma=1.0: rewards_to_go(rewards, mask, gamma**2),
-            "test_rewards_to_go_agrees_with_the_reference",
-        ),
+        "another-default": (0.9, "rewards, mask, gamma", "keeps_its_defaults"),
+        "answers-in-float64": (1.0, "rewards.double(), mask, gamma", "agrees_with_the_reference"),
+        "takes-any-gamma": (1.0, "rewards, mask, min(gamma, 1.0)", "refuses_bad_arguments"),
+        "another-answer": (1.0, "rewards, mask, gamma**2", "agrees_with_the_reference"),
     },
 )
-def test_a_test_that_the_engine_makes_rejects_what_it_is_for(function, test: str):
-    made = [case for case in cases("lesson03_policy_gradient") if case.node.endswith(f"contract_test.py::{test}")]
-    with Engine(_to_go(function)).active():
+def test_a_test_that_the_engine_makes_rejects_what_it_is_for(default: float, arguments: str, test: str):
+    lesson, path = "lesson03_policy_gradient", "lesson03_policy_gradient/policy_gradient.py"
+    text = (SOLUTIONS / path).read_text("utf-8") + OTHERWISE.format(default, arguments)
+    made = [case for case in cases(lesson) if case.node.endswith(f"contract_test.py::test_rewards_to_go_{test}")]
+    with Engine(executor.solutions_changed(lesson, {path: text})).active():
         assert any(isinstance(case.run(), CheckFailed) for case in made)
 
 

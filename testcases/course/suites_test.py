@@ -9,7 +9,7 @@ from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import LESSONS
 from testcases.harness.catalog import TUTORIAL, course_lessons, headings, read_lesson
 from testcases.harness.oracle.mutations import suspects
-from testcases.harness.report.failures import NotStarted
+from testcases.harness.report.errors import NotStarted
 from testcases.harness.suite.runner import cases, entries
 from testcases.harness.suite.session import Engine
 

@@ -11,7 +11,6 @@ from .runs import clear_run
 
 def expect(fault: str) -> None:
     """Two runs with this fault."""
-    current().draws += 1
     for number in range(2):
         assert_equal(diagnose(log=clear_run(fault, 1000 * current().seed + number)), fault)
 

@@ -6,7 +6,7 @@ from typing import Any, Never
 
 from testcases.harness.execution.messages import Call
 from testcases.harness.report.failures import CheckFailed, clean, show
-from testcases.harness.suite.asserts import Asked, example, exercise_of, put, scenario
+from testcases.harness.suite.asserts import Asked, call_of, example, put, scenario
 from testcases.harness.suite.session import current
 
 from . import bank
@@ -31,7 +31,7 @@ def behind(exercise: Any, chosen: Sequence[bank.Implementation], **options: bool
 
 def function_of(exercise: Any) -> str:
     """What the tests of an exercise test: `compute_gae` of test_compute_gae."""
-    return exercise_of(exercise).name.removeprefix("test_")
+    return call_of(exercise).exercise.removeprefix("test_")
 
 
 def grade(exercise: Any, draw: int = 0) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from testcases.harness.diagnosis.parts import alike
 from testcases.harness.oracle.mutations import Planted, edit
-from testcases.harness.report.compare import alike
 
 WHY = "it still behaves as it did; make the symptom small (step 1 of the method), and test one property at a time"
 ROUNDING = 1e-6

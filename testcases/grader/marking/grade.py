@@ -20,7 +20,8 @@ from testcases.harness.execution.executor import Executor
 from testcases.harness.execution.messages import Call, Outcome, StudentError
 from testcases.harness.execution.sources import text_of
 from testcases.harness.oracle.reference import Reference, shared_reference
-from testcases.harness.report.failures import CheckFailed, Kept, NotStarted, Waiting
+from testcases.harness.report.errors import Kept, NotStarted, Waiting
+from testcases.harness.report.failures import CheckFailed
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.questions import if_right, with_first_line
 from testcases.harness.suite.runner import Case, cases, entries

@@ -18,10 +18,9 @@ from ..catalog import region_text
 from ..execution.messages import Call, Outcome, copy_plain, fields_of
 from ..oracle.mutations import Suspect
 from ..oracle.reference import shared_reference
-from ..report.compare import alike
 from .code import words_of
 from .mistakes import is_flags, is_float
-from .parts import tensors_of
+from .parts import alike, tensors_of
 from .values import CHEAP, Ask, Shows, Sign
 
 MOST_QUESTIONS = 3

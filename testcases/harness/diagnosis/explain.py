@@ -20,7 +20,6 @@ from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, examples, kept
-from ..report.compare import same_outcome
 from ..report.failures import CheckFailed
 from .code import bare_function, definitions_in, distance, exercises_named_in, words_of
 from .cost import calls_made
@@ -28,7 +27,7 @@ from .depends import broken, facts, has_effect, with_other_numbers
 from .exceptions import cause_of_error, names_in
 from .mistakes import Bench, bench_of
 from .own_code import OwnCode
-from .parts import Answers, On, agree, is_evidence, says_much, share_of_outcome
+from .parts import Answers, On, agree, is_evidence, same_outcome, says_much, share_of_outcome
 from .signs import has_16_bits, sign_of
 from .values import Cause, Diagnosis, Invariant, Mistake, Named, Repair, Seen, Shows, Sign, Twice
 
@@ -217,7 +216,9 @@ class Explanation:
     @kept
     def _with_right(self, lesson: str, other: str) -> InProcess:
         assert isinstance(self._subject, InProcess)
-        return self._subject.with_reference(lesson, other)
+        found = self._subject.with_texts({})
+        found.put(lesson, other, self._reference.function(lesson, other))
+        return found
 
     @kept
     def _of_example(self, lesson: str, exercise: str) -> Diagnosis:

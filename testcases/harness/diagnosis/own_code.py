@@ -18,11 +18,10 @@ from torch import Tensor
 from ..catalog import read_lesson
 from ..execution.executor import InProcess
 from ..execution.messages import Outcome
-from ..report.compare import same_outcome
 from .code import bare_function, code_in, definitions_in, in_a_class, words_of
 from .edits import Place, Slot, additions_to, places_in
 from .mistakes import SECONDS
-from .parts import LEAST, share_of_outcome
+from .parts import LEAST, same_outcome, share_of_outcome
 from .values import Repair, Seen, Step
 
 MOST_EDITS, MOST_ADDED, MOST_STEPS, MOST_PASSED, MOST_ENDLESS = 220, 50, 3, 3, 3
@@ -63,7 +62,7 @@ class OwnCode:
     ) -> None:
         self._given, self._surplus, self._passes, self._most = given, surplus, passes, most
         lesson, exercise = seen[0][0].lesson, seen[0][0].exercise
-        self._executor = subject.afresh()
+        self._executor = subject.with_texts({})
         self._function = inspect.unwrap(self._executor.function(lesson, exercise))
         source = subject.text(lesson, read_lesson(lesson).file_of(exercise))
         if not inspect.isfunction(self._function):

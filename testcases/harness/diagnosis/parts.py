@@ -1,4 +1,5 @@
-"""The parts of answers, what share of them is right, and how far a mistake agrees with a student."""
+"""Whether two answers are alike, up to rounding; their parts, what share of them is right, and how far a mistake agrees
+with a student."""
 
 from __future__ import annotations
 
@@ -9,13 +10,51 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution.messages import Call, Outcome, fields_of
-from ..report.compare import Rules, close, same_outcome
+from ..execution.messages import Call, Foreign, Outcome, fields_of
+from ..report.compare import Rules, close, near_float
 from .values import Seen
 
 MOST, MOST_FLAGS, SOME, LEAST = 0.75, 0.9, 1 / 3, 2
 """The shares of the values that have to be given, and how many; of flags and counts there are few, so chance gives many
 of them."""
+
+
+def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
+    """Whether two pieces of code answered a call alike, up to rounding; with `values_only` gradients may differ."""
+    if a.error or b.error:
+        return bool(a.error and b.error and (a.error.kind, a.error.type_name) == (b.error.kind, b.error.type_name))
+    if values_only:
+        return alike(a.value, b.value)
+    if (a.changed, a.left_behind) != (b.changed, b.left_behind):
+        return False
+    if bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
+        return False
+    return alike(a.value, b.value) and all(same_slope(a.gradients[name], b.gradients[name]) for name in a.gradients)
+
+
+def same_slope(a: Any, b: Any) -> bool:
+    """Whether two gradients are equal up to rounding; None counts as zeros."""
+    a = torch.zeros_like(b) if a is None and isinstance(b, Tensor) else a
+    b = torch.zeros_like(a) if b is None and isinstance(a, Tensor) else b
+    return alike(a, b)
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal up to rounding."""
+    a, b = fields_of(a)[0], fields_of(b)[0]
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.shape == b.shape and a.dtype == b.dtype and bool(near(a, b).all())
+    if {type(a), type(b)} <= {int, float}:
+        return a == b if type(a) is type(b) is int else (a != a and b != b) or near_float(a, b)
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(alike(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Foreign):
+        return a.type_name == b.type_name
+    return a == b
 
 
 def beside(*outcomes: Outcome, slopes: bool = False) -> list[tuple[Tensor, ...]]:

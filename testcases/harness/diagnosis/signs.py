@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from ..execution.messages import Call, Outcome
-from ..report.compare import same_outcome, same_slope
 from .mistakes import is_float
-from .parts import beside, leaves_of
+from .parts import beside, leaves_of, same_outcome, same_slope
 from .values import Ask, Seen, Shows, Sign
 
 

@@ -23,12 +23,6 @@ class TookTooLong(BaseException):
     """Raised inside student code when its time is over; not an Exception, so that `except Exception` lets it pass."""
 
 
-class Unanswered(AssertionError):
-    """A test's own call came to a `breakpoint()`, and nobody sits at the debugger."""
-
-    title = "stopped at a breakpoint"
-
-
 def describe(error: BaseException, phase: str, modules: ModuleSet) -> StudentError:
     """Name, message and the student's own lines of an exception."""
     frames = frames_of(traceback.extract_tb(error.__traceback__), modules)
@@ -44,9 +38,6 @@ def describe(error: BaseException, phase: str, modules: ModuleSet) -> StudentErr
     elif isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(modules.folder):
         file = f"{modules.folder.name}/{Path(error.filename).relative_to(modules.folder)}"
         frames, message = [Frame(file, error.lineno or 0, "", (error.text or "").rstrip()[:160])], error.msg
-    elif isinstance(error, ModuleNotFoundError) and (error.name or "").startswith(f"{TOP}."):
-        file = (error.name or "").removeprefix(f"{TOP}.").replace(".", "/")
-        message = f"there is no file {modules.folder.name}/{file}.py"
     elif isinstance(error, TypeError) and phase == "raised" and not frames:
         phase = "signature"
     return StudentError(phase, name, message[:MAX_TEXT], tuple(frames[-6:]))

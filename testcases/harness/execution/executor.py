@@ -3,14 +3,14 @@
 A student's lessons are modules on top of the solutions of all others: importlib alone, and the real files. A set of
 them stands under `tutorial` in `sys.modules` while it is loaded and while a call runs, and leaves it afterwards. So
 relative, absolute and function-level imports all find the lessons of the same set. Of its own lessons each is a package
-whose `__path__` is the folder; every other lesson *is* the module of `solutions`, under a second name.
+whose `__path__` is the folder; every other lesson *is* the module of `solutions`, under a second name, or a second one
+of the same file where `solutions` has not loaded it yet.
 A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
 so that a broken file costs only the exercises in it.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -79,7 +79,7 @@ class InProcess:
 
     def loads(self, lesson: str, exercise: str, seconds: float) -> bool:
         """Load the file of an exercise; False if that takes too long. What else is wrong with it, each call says."""
-        outcome = one_call(self.modules(lesson), Call(lesson, exercise, {}, seconds=seconds), self._terms, True)
+        outcome = one_call(self.modules(lesson), Call(lesson, exercise, seconds=seconds), self._terms, True)
         return outcome.error is None or outcome.error.kind != "timeout"
 
     def modules(self, lesson: str) -> ModuleSet:
@@ -114,19 +114,9 @@ class InProcess:
 
     def with_texts(self, texts: Mapping[str, str]) -> InProcess:
         folder, own, before = self._given
-        return InProcess(folder, own, {**(before or {}), **texts}, self._terms)
-
-    def afresh(self) -> InProcess:
-        """The same files, loaded again."""
-        other = InProcess(*self._given, self._terms)
+        other = InProcess(folder, own, {**(before or {}), **texts}, self._terms)
         for (lesson, exercise), function in self._placed.items():
             other.put(lesson, exercise, function)
-        return other
-
-    def with_reference(self, lesson: str, exercise: str) -> InProcess:
-        """The same files, loaded again, where one exercise is the reference's."""
-        other = self.afresh()
-        other.put(lesson, exercise, solutions().function(lesson, exercise))
         return other
 
     def finish(self) -> None:
@@ -146,13 +136,6 @@ def solutions() -> InProcess:
 def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:
     """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
     return InProcess(SOLUTIONS, [lesson], texts)
-
-
-def solutions_with(lesson: str, dotted: str, function: Callable[..., Any]) -> InProcess:
-    """The reference, with one function replaced wherever its lesson uses it."""
-    changed = InProcess(SOLUTIONS, [lesson])
-    changed.put(lesson, dotted, function)
-    return changed
 
 
 # A student's files as modules
@@ -179,15 +162,13 @@ class ModuleSet:
             package = self.modules[f"{TOP}.{name}"] = _package(f"{TOP}.{name}", self.folder / name)
             package.__getattr__ = functools.partial(self.public_name, name)  # type: ignore[method-assign]
             setattr(self._top, name, package)
-        code = self._code()
-        self._borrow({name for name in lesson_names() if name.encode() in code})  # it may import these
-
-    def _code(self) -> bytes:
-        code = b""
-        for path in (path for name in self.own for path in (self.folder / name).glob("*.py")):
-            with suppress(OSError):  # such as a link to nothing, by which Emacs says that a file is being edited
-                code += path.read_bytes()
-        return code
+        for name, module in [*sys.modules.items()] if self.own else ():
+            package_name, _, rest = name.partition(".")
+            lesson = rest.partition(".")[0]
+            if package_name == "solutions" and lesson in lesson_names() and lesson not in self.own:
+                self.modules[f"{TOP}.{rest}"] = module
+                if rest == lesson:
+                    setattr(self._top, lesson, module)
 
     def _copied(self, texts: Mapping[str, str]) -> None:
         home = tempfile.mkdtemp(prefix="ppo-by-hand-")
@@ -223,7 +204,6 @@ class ModuleSet:
         head = name.partition(".")[0]
         if not self.own or (head in lesson_names() and head not in self.own):
             return importlib.import_module(f"solutions.{name}")
-        self._borrow({head})
         with self.in_place():
             return importlib.import_module(f"{TOP}.{name}")
 
@@ -238,7 +218,7 @@ class ModuleSet:
         found = self.public_name(lesson, head) if lesson in self.own else getattr(self.lesson(lesson), head)
         for name in rest:
             if not hasattr(found, name):
-                raise Missing(f"{head} has no {name}{_close_match(name, dir(found))}")
+                raise Missing(f"{head} has no {name}")
             found = getattr(found, name)
         return found
 
@@ -252,12 +232,10 @@ class ModuleSet:
         path, full_name = f"{self.folder.name}/{lesson}/{file}.py", f"{TOP}.{lesson}.{file}"
         with self.in_place():
             if full_name not in sys.modules and not (self.folder / lesson / f"{file}.py").is_file():
-                others = sorted(one.name for one in (self.folder / lesson).glob("*.py") if one.stem != "__init__")
-                raise Missing(f"there is no file {path}" + (f"; there is {', '.join(others[:5])}" if others else ""))
+                raise Missing(f"there is no file {path}")
             module = self._load(full_name)
         if not hasattr(module, name):
-            own = [key for key, value in vars(module).items() if getattr(value, "__module__", "") == full_name]
-            raise Missing(f"{path} defines no {name}{_close_match(name, own)}")
+            raise Missing(f"{path} defines no {name}")
         return getattr(module, name)
 
     def text(self, path: str) -> str:
@@ -289,21 +267,6 @@ class ModuleSet:
             self._failures[name] = error, error.__traceback__
             raise
 
-    def _borrow(self, names: Collection[str]) -> None:
-        """Give the solutions' modules of these lessons their second names; for `demo` and `contest`, which are loaded
-        anew, those of all lessons."""
-        if not {"demo", "contest"}.isdisjoint(names):
-            names = lesson_names()
-        new = {name for name in lesson_names() if name in names and f"{TOP}.{name}" not in self.modules}
-        for name in new:
-            setattr(self._top, name, importlib.import_module(f"solutions.{name}"))
-        for name, module in [*sys.modules.items()] if new else ():
-            package, _, rest = name.partition(".")
-            if package == "solutions" and rest.partition(".")[0] in new:
-                self.modules[f"{TOP}.{rest}"] = module
-                if sys.modules.get(TOP) is self._top:
-                    sys.modules[f"{TOP}.{rest}"] = module
-
 
 def _package(name: str, *folders: Path) -> ModuleType:
     """A package whose modules are found in these folders, and that has no code of its own."""
@@ -321,8 +284,3 @@ def _taken_out() -> dict[str, ModuleType]:
         if name == TOP:
             break
     return {name: sys.modules.pop(name) for name in reversed(found)}
-
-
-def _close_match(name: str, names: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, [other for other in names if not other.startswith("__")], n=1)
-    return f"; there is {close[0]}: was it renamed?" if close else ""

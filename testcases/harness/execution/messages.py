@@ -31,7 +31,7 @@ class Call:
     """Folder name, such as "lesson04_gae"."""
     exercise: str
     """Name in the lesson, dotted for a method: "compute_gae", "PPOTrainer.training_step"."""
-    arguments: dict[str, Any]
+    arguments: dict[str, Any] = field(default_factory=dict)
     """Name -> value, in order: tensors, numbers, strings, None, and lists, tuples and dicts of them."""
     positional: int = 0
     """How many of the first arguments are passed by position."""

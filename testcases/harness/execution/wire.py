@@ -107,26 +107,21 @@ def _left(deadline: Deadline) -> float | None:
     return left
 
 
-class Line:
-    """The way to another worker, which answers questions. The other end is trusted, and trusts nobody."""
+def ask(channel: socket.socket, message: dict[str, Any]) -> dict[str, Any]:
+    """Send a message to another worker, and wait for its answer.
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    Raises:
+        OSError: the other side is gone.
+    """
+    send(channel, *pack(to_plain(message)[0]))
+    return unpack(*receive(channel))
 
-    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a message and wait for its answer.
 
-        Raises:
-            OSError: the other side is gone.
-        """
-        send(self._channel, *pack(to_plain(message)[0]))
-        return unpack(*receive(self._channel))
-
-    def answer_all(self, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-        """Answer one message after the other, until nobody asks any more or something else arrives."""
-        with contextlib.suppress(OSError, BadFrame):
-            while True:
-                send(self._channel, *pack(to_plain(answer(unpack(*receive(self._channel))))[0]))
+def answer_all(channel: socket.socket, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer one message after the other, until nobody asks any more or something else arrives."""
+    with contextlib.suppress(OSError, BadFrame):
+        while True:
+            send(channel, *pack(to_plain(answer(unpack(*receive(channel))))[0]))
 
 
 def unpack_outcome(node: Any, body: bytearray, call: Call) -> Outcome:

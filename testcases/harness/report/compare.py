@@ -1,5 +1,4 @@
-"""Exact comparison: structure, type, shape, dtype, device, NaN, and only then the numbers, as the dtype allows. Last
-stands what a diagnosis asks of thousands of answers: whether two are alike, without a word about the difference."""
+"""Exact comparison: structure, type, shape, dtype, device, NaN, and only then the numbers, as the dtype allows."""
 
 import math
 from collections.abc import Iterable
@@ -9,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..execution.messages import Foreign, Outcome, fields_of, tensors_in
+from ..execution.messages import fields_of, tensors_in
 from .failures import show, show_pair, type_name
 
 # Relative and absolute: what another sound order of operations reaches on numbers of size 1; a wrong formula is far
@@ -86,7 +85,7 @@ def first_difference(expected: Any, got: Any, rules: Rules = EXACT, path: str = 
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
         return _first(zip(map(str, range(len(got))), expected, got, strict=True), rules, path)
     if isinstance(expected, float) and type(got) in (float, int):  # an int is a float's number, a bool is none
-        if (rules.equal_nan and expected != expected and got != got) or near(expected, got, rules):
+        if (rules.equal_nan and expected != expected and got != got) or near_float(expected, got, rules):
             return None
         left, right = show_pair(expected, got)
         kind = "NaN in the answer" if got != got else f"wrong {rules.what}"
@@ -171,7 +170,7 @@ def nan_in(arguments: dict[str, Any]) -> str:
     return SPREAD if any(bool(nan[mask].any()) for nan, mask in pairs) else "NaN leaked from the padding into"
 
 
-def near(expected: float, got: float, rules: Rules = EXACT) -> bool:
+def near_float(expected: float, got: float, rules: Rules = EXACT) -> bool:
     """Two Python floats, up to rounding."""
     relative, absolute = FLOAT
     if rules.atol is not None or rules.rtol is not None:
@@ -191,44 +190,3 @@ def close(expected: Tensor, got: Tensor, rules: Rules) -> Tensor:
     near = ((expected - got).abs() <= atol + rtol * expected.abs()) & expected.isfinite()
     near |= expected == got
     return near | (expected.isnan() & got.isnan()) if rules.equal_nan else near
-
-
-def same_outcome(a: Outcome, b: Outcome, values_only: bool = False) -> bool:
-    """Whether two pieces of code answered a call alike, up to rounding; with `values_only` gradients may differ."""
-    if a.error or b.error:
-        return bool(a.error and b.error and (a.error.kind, a.error.type_name) == (b.error.kind, b.error.type_name))
-    if values_only:
-        return alike(a.value, b.value)
-    if (a.changed, a.left_behind) != (b.changed, b.left_behind):
-        return False
-    if bool(a.tracked) != bool(b.tracked) or a.gradients.keys() != b.gradients.keys():
-        return False
-    return alike(a.value, b.value) and all(same_slope(a.gradients[name], b.gradients[name]) for name in a.gradients)
-
-
-def same_slope(a: Any, b: Any) -> bool:
-    """Whether two gradients are equal up to rounding; None counts as zeros."""
-    a = torch.zeros_like(b) if a is None and isinstance(b, Tensor) else a
-    b = torch.zeros_like(a) if b is None and isinstance(a, Tensor) else b
-    return alike(a, b)
-
-
-def alike(a: Any, b: Any) -> bool:
-    """Whether two plain values are equal up to rounding."""
-    a, b = fields_of(a)[0], fields_of(b)[0]
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        if a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        loose = 1e-9 if a.dtype == torch.float64 else 1e-4
-        return bool(close(a, b, Rules(loose, loose, equal_nan=True)).all())
-    if {type(a), type(b)} <= {int, float}:
-        return a == b if type(a) is type(b) is int else (a != a and b != b) or near(a, b)
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(alike(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, Foreign):
-        return a.type_name == b.type_name
-    return a == b

@@ -1,8 +1,10 @@
-"""What a student reads where a call ended otherwise than by an answer, and what a test meets there."""
+"""What a student reads where a call ended otherwise than by an answer, and what a test meets there: an exception, or
+one that says that it has neither passed nor failed."""
 
 import builtins
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ..catalog import read_lesson
 from ..execution.messages import Call, Outcome, StudentError
@@ -68,3 +70,33 @@ def exception_of(outcome: Outcome) -> Exception | None:
     made = kind.__new__(kind)
     made.args = (error.message,)
     return made
+
+
+@dataclass(eq=False)
+class Open(Exception):
+    """A test has neither passed nor failed."""
+
+    lesson: str
+    exercise: str
+    why: str = "is not started"
+
+    def __str__(self) -> str:
+        return f"{self.lesson}: {self.exercise} {self.why}"
+
+
+class NotStarted(Open):
+    """The exercise is still a stub."""
+
+    status = "not started"
+
+
+class Waiting(Open):
+    """The test counts once another exercise is written."""
+
+    status = "waiting"
+
+
+class Kept(Open):
+    """The exercise is right with the solution's version of others of its lesson, so the mistake is paid there."""
+
+    status = "kept"

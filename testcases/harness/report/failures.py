@@ -1,5 +1,4 @@
-"""What a student reads when an answer is wrong: one short text, without a framework traceback. And what is raised then,
-or where a test has neither passed nor failed."""
+"""What a student reads when an answer is wrong: one short text, without a framework traceback."""
 
 import re
 import textwrap
@@ -64,36 +63,6 @@ class CheckFailed(AssertionError):
 
     def __str__(self) -> str:
         return str(self.report)
-
-
-@dataclass(eq=False)
-class Open(Exception):
-    """A test has neither passed nor failed."""
-
-    lesson: str
-    exercise: str
-    why: str = "is not started"
-
-    def __str__(self) -> str:
-        return f"{self.lesson}: {self.exercise} {self.why}"
-
-
-class NotStarted(Open):
-    """The exercise is still a stub."""
-
-    status = "not started"
-
-
-class Waiting(Open):
-    """The test counts once another exercise is written."""
-
-    status = "waiting"
-
-
-class Kept(Open):
-    """The exercise is right with the solution's version of others of its lesson, so the mistake is paid there."""
-
-    status = "kept"
 
 
 def report(title: str, body: list[str], tail: list[str], called: list[str]) -> Report:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ..catalog import Entry
-from ..report.failures import CheckFailed, Open
+from ..report.errors import Open
+from ..report.failures import CheckFailed
 from ..suite.questions import if_right
 
 TOLD = "ppo-by-hand"

@@ -10,46 +10,33 @@ is about `returns`. If none stands behind it, it compares plainly, and no cause 
 
 from __future__ import annotations
 
-import collections
-import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from ..catalog import TUTORIAL, lesson_names, read_lesson
 from ..execution.messages import Call, fields_of
-from ..report.errors import exception_of
-from ..report.failures import CheckFailed, Kept, Open
+from ..report.errors import Kept, Open, exception_of
+from ..report.failures import CheckFailed
+from . import checks
 from .asked import Asked, as_tensor, put
-from .plain_asserts import compare_plainly, told_by_pytest
 from .session import current
 
-SECONDS = 5.0
 PLAIN = (bool, int, type(None), str)
 """Of these there may be one object for two answers: a part is not told by it."""
 
 
-@dataclass(frozen=True)
-class Exercise:
-    """Something in a lesson, such as "compute_gae" or "ValueModel.forward", as suites call it."""
-
-    lesson: str
-    name: str
-    scenario: str | None = None
-    """Of the lesson's scenarios.py, through which it is called."""
-    seconds: float = SECONDS
-    """What a call may take."""
-
-
-def asking(target: Exercise) -> Callable[..., Any]:
+def asking(target: Call) -> Callable[..., Any]:
     """A function that calls an exercise of the code under test; lists of numbers become tensors.
+
+    Args:
+        target: lesson and exercise, such as "ValueModel.forward", and the scenario through which it is called.
 
     Such a function raises:
         NotStarted, Waiting: the exercise, or one it needs, is still a stub.
@@ -60,42 +47,37 @@ def asking(target: Exercise) -> Callable[..., Any]:
     def ask(*args: Any, **kwargs: Any) -> Any:
         return _answered(example(target, *args, **kwargs)).value
 
-    ask.__name__ = ask.__qualname__ = target.scenario or target.name
+    ask.__name__ = ask.__qualname__ = target.scenario or target.exercise
     ask.target = target  # type: ignore[attr-defined]
     ask.__test__ = False  # type: ignore[attr-defined]  # to pytest `test_compute_gae`, an exercise, is none of its own
     return ask
 
 
-def exercise_of(function: Any) -> Exercise:
-    """What such a function asks.
+def call_of(function: Any) -> Call:
+    """What such a function asks, without arguments.
 
     Raises:
         TypeError: it is another function.
     """
     found = getattr(function, "target", function)
-    if not isinstance(found, Exercise):
+    if not isinstance(found, Call):
         raise TypeError(f"expected an exercise imported from tutorial, or a scenario of one, got {function!r}")
     return found
 
 
-def _front(name: str) -> ModuleType:
-    """A lesson as suites see it: a function for each public name, and for each method that is an exercise."""
-    module, read = ModuleType(f"tutorial.{name}"), read_lesson(name)
-    for public in read.names:
-        setattr(module, public, asking(Exercise(name, public)))
-    for exercise in read.exercises:
-        owner, _, method = exercise.rpartition(".")
-        if owner in read.names:
-            setattr(getattr(module, owner), method, asking(Exercise(name, exercise)))
-    return module
-
-
 def _put_in_place() -> None:
-    top = ModuleType("tutorial")
+    """Let `tutorial` be a package of lessons as suites see them: a function for each public name, and for each method
+    that is an exercise."""
+    top = sys.modules["tutorial"] = ModuleType("tutorial")
     top.__path__ = [str(TUTORIAL)]
-    sys.modules["tutorial"] = top
     for name in lesson_names():
-        module = _front(name)
+        module, read = ModuleType(f"tutorial.{name}"), read_lesson(name)
+        for public in read.names:
+            setattr(module, public, asking(Call(name, public)))
+        for exercise in read.exercises:
+            owner, _, method = exercise.rpartition(".")
+            if owner in read.names:
+                setattr(getattr(module, owner), method, asking(Call(name, exercise)))
         sys.modules[module.__name__] = module
         setattr(top, name, module)
 
@@ -126,48 +108,38 @@ def example(
     """Describe one call of an exercise. Lists of numbers become float64 tensors (int64 or bool if they are that).
 
     Args:
-        target: the exercise, or a scenario of it; a finished Call is its own description.
+        target: the exercise, or a scenario of it.
         grad_of: names of the arguments to take the gradient of: of the sum of the answer's parts,
         grad_through: or of this part alone,
         grad_weights: weighted with these numbers.
         seconds: Python code that runs longer is stopped.
     """
-    if isinstance(target, Call):
-        return target
-    exercise = exercise_of(target)
-    names = list(current().reference.parameters(exercise.lesson, exercise.name))[: len(args)] if args else []
+    call = call_of(target)
+    names = list(current().reference.parameters(call.lesson, call.exercise))[: len(args)] if args else []
     if len(names) < len(args):
-        raise TypeError(f"too many positional arguments for {exercise.name}")
-    arguments = {name: as_argument(value) for name, value in {**dict(zip(names, args, strict=True)), **kwargs}.items()}
-    if grad_through is not None and exercise.scenario is None:
-        grad_through = _position(exercise.lesson, exercise.name, grad_through)
-    return Call(
-        exercise.lesson,
-        exercise.name,
-        arguments,
+        raise TypeError(f"too many positional arguments for {call.exercise}")
+    arguments = {**dict(zip(names, args, strict=True)), **kwargs}
+    return replace(
+        call,
+        arguments={name: as_tensor(one) if _is_numbers(one) else one for name, one in arguments.items()},
         positional=len(args),
-        scenario=exercise.scenario,
         grad_of=(grad_of,) if isinstance(grad_of, str) else tuple(grad_of),
-        grad_through=grad_through,
+        grad_through=_position(call, grad_through) if grad_through and not call.scenario else grad_through,
         grad_weights=grad_weights,
-        seconds=seconds or exercise.seconds,
+        seconds=seconds or call.seconds,
     )
 
 
-def as_argument(value: Any) -> Any:
-    """A list of numbers as a tensor; all else stays."""
-    if isinstance(value, list) and value and _is_numbers(value):
-        return as_tensor(value)
-    return value
+def _is_numbers(value: Any) -> bool:
+    """Whether it is a list of numbers, or of such lists."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(part, (bool, int, float)) or part == [] or _is_numbers(part) for part in value)
 
 
-def _is_numbers(value: list[Any]) -> bool:
-    return all(_is_numbers(part) if isinstance(part, list) else isinstance(part, (bool, int, float)) for part in value)
-
-
-def _position(lesson: str, exercise: str, part: str) -> str:
+def _position(call: Call, part: str) -> str:
     """The position of a part in the reference's NamedTuple: a student may return a plain tuple, without names."""
-    function = inspect.unwrap(current().reference.function(lesson, exercise))
+    function = inspect.unwrap(current().reference.function(call.lesson, call.exercise))
     fields = getattr(function.__globals__.get(function.__annotations__.get("return")), "_fields", ())
     return str(fields.index(part)) if part in fields else part
 
@@ -178,16 +150,15 @@ def reference(target: Any, /, *args: Any, **options: Any) -> Any:
     Raises:
         RuntimeError: the reference raised.
     """
-    asked = example(target, *args, **options)
-    outcome = current().reference.run(asked)
+    outcome = current().reference.run(example(target, *args, **options))
     if outcome.error:
         raise RuntimeError(f"the reference raised {outcome.error.type_name}: {outcome.error.message}")
     return fields_of(outcome.value)[0]
 
 
-def scenario(name: str, of: Any, seconds: float = SECONDS) -> Any:
+def scenario(name: str, of: Any, seconds: float = Call.seconds) -> Any:
     """A function that asks an exercise through one of the lesson's scenarios.py, for code that needs live objects."""
-    return asking(replace(exercise_of(of), scenario=name, seconds=seconds))
+    return asking(replace(call_of(of), scenario=name, seconds=seconds))
 
 
 def value_and_gradients(function: Any, /, *args: Any, **options: Any) -> tuple[Any, dict[str, Tensor]]:
@@ -210,40 +181,19 @@ def gradients(function: Any, /, *args: Any, **options: Any) -> dict[str, Tensor]
 
 def examples_of(function: Any) -> Iterator[Any]:
     """The answers to the lesson's examples of an exercise, drawn from this run's seed."""
-    exercise = exercise_of(function)
-    for question in current().examples(exercise.lesson, exercise.name):
+    call = call_of(function)
+    for question in current().examples(call.lesson, call.exercise):
         yield _answered(question).value
 
 
 def _answered(question: Call) -> Asked:
     """Put a question for a test, which gets the answer, or what was raised."""
     asked = put(question)
-    current().calls.append(asked)
     if asked.outcome.error and asked.outcome.error.kind == "raised" and (error := exception_of(asked.outcome)):
         asked.error = error
         raise error
     asked.is_sound()
-    asked.value = _named(asked)
-    asked.slopes = {
-        name: torch.zeros_like(question.arguments[name]) if slope is None else slope
-        for name, slope in asked.outcome.gradients.items()
-    }
     return asked
-
-
-def _named(asked: Asked) -> Any:
-    """The answer as a test reads it: a tuple has the names of the reference's, if it is as long."""
-    values, names = fields_of(asked.outcome.value)
-    if not isinstance(values, tuple):
-        return values
-    wanted, fields = fields_of(asked.right.value)
-    fields = fields if isinstance(wanted, tuple) and len(wanted) == len(values) else names
-    return _tuple_of(fields)(*values) if fields else values
-
-
-@functools.cache
-def _tuple_of(fields: tuple[str, ...]) -> Any:
-    return collections.namedtuple("Answer", fields, rename=True)
 
 
 def assert_equal(got: Any, expected: Any = ..., /, **options: Any) -> None:
@@ -256,20 +206,17 @@ def assert_equal(got: Any, expected: Any = ..., /, **options: Any) -> None:
 
     Args:
         atol, rtol: how close; without them as closely as the dtype allows; in the basic suite, as float32.
-        dtype: of the expected tensor.
         equal_nan: whether NaN is expected where `expected` has it.
         others: parts of a tuple or dict, by name.
     """
-    rules: dict[str, Any] = {
-        name: options.pop(name) for name in ("atol", "rtol", "dtype", "equal_nan") if name in options
-    }
+    rules: dict[str, Any] = {name: options.pop(name) for name in ("atol", "rtol", "equal_nan") if name in options}
     asked, part, slope = _find(got)
     if asked is None:
-        compare_plainly(got, expected if expected is not ... else options, rules, current())
+        checks.compare_plainly(got, expected if expected is not ... else options, rules)
     elif slope is not None:
         wanted = {slope: expected} if slope else {**(expected if isinstance(expected, dict) else {}), **options}
         for name, value in wanted.items():
-            asked.gradient_equals(name, value, **rules)
+            checks.gradient_equals(asked, name, value, **rules)
     else:
         if expected is not ...:
             asked.equals(expected, part, **rules)
@@ -279,19 +226,17 @@ def assert_equal(got: Any, expected: Any = ..., /, **options: Any) -> None:
 
 def assert_equals_reference(got: Any, **rules: float) -> None:
     """An answer, with its gradients, is what the solution gives on the same call."""
-    _find_call(got).matches_reference(**rules)
+    checks.matches_reference(_find_call(got), **rules)
 
 
 def assert_no_gradient(got: Any) -> None:
     """An answer is data: no gradient flows through it."""
-    _find_call(got).has_no_gradient()
+    checks.has_no_gradient(_find_call(got))
 
 
 def assert_leaves_global_random_alone(got: Any) -> None:
     """The call drew nothing from, and did not seed, the global random generators."""
-    asked = _find_call(got)
-    asked.is_sound()
-    asked.draws_nothing()
+    checks.draws_nothing(_find_call(got))
 
 
 def _find_call(got: Any) -> Asked:
@@ -305,6 +250,8 @@ def _find(got: Any) -> tuple[Asked | None, str, str | None]:
     """The last call that gave this object, the part that it is ("" for the whole), and the argument if it is a gradient
     ("" for all of them)."""
     for asked in reversed(current().calls):
+        if asked.error:
+            continue
         if got is asked.value:
             return asked, "", None
         if got is asked.slopes:
@@ -326,10 +273,9 @@ Verdict = AssertionError | Open
 
 def verdict_of(error: BaseException) -> Verdict | None:
     """What a test's exception says of the code under test; None where it says nothing of it."""
-    calls = current().calls
-    if calls and not isinstance(error, (CheckFailed, Open)):
+    if current().calls and not isinstance(error, (CheckFailed, Open)):
         try:
-            told_by_pytest(error, calls)
+            checks.say(error, current().calls)
         except (CheckFailed, Kept) as failed:
             failed.__cause__ = error
             return failed

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ..catalog import SOLUTIONS, read_lesson
 from ..diagnosis.code import Function, definition, exercises_named_in
+from ..diagnosis.parts import same_outcome
 from ..execution.executor import Executor
 from ..oracle.reference import examples
-from ..report.compare import same_outcome
 
 if TYPE_CHECKING:
     from .session import Engine

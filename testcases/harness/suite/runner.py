@@ -6,16 +6,14 @@ import importlib
 import inspect
 import itertools
 import re
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ..catalog import ROOT, TESTCASES, Entry, is_basic, lesson_of, names_in_tests, read_lesson, split_node, suites
+from ..catalog import TESTCASES, Entry, is_basic, lesson_of, names_in_tests, read_lesson, split_node, suites
 from ..oracle.reference import EXAMPLE_SEED, drawn
 from .asserts import Verdict, verdict_of
 from .session import current
@@ -115,28 +113,18 @@ def load(lesson: str) -> None:
     """Import a lesson, what its scenarios need, such as peft, and all its suites, and draw its examples.
 
     Raises:
-        LookupError: one of the course's own files is missing or damaged; it says which.
+        LookupError: one of the course's own files is missing or damaged.
     """
     own = [name for name in (*suites(lesson), "examples", "scenarios") if (TESTCASES / lesson / f"{name}.py").is_file()]
     for module in (f"solutions.{lesson}", *(f"testcases.{lesson}.{name}" for name in own)):
-        _load(module)
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            raise LookupError(
+                f"{module}, a part of the course, cannot be loaded ({type(error).__name__}: {error}). `git status` "
+                "tells which of its files is missing or changed, `git checkout FILE` brings it back"
+            ) from error
     drawn(lesson, EXAMPLE_SEED)
-
-
-def _load(module: str) -> None:
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
-        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-        files += [one for field in ("path", "filename") if isinstance(one := getattr(error, field, None), str)]
-        own = [Path(file).relative_to(ROOT) for file in files if Path(file).is_relative_to(ROOT)]
-        why, path = f"cannot be loaded ({type(error).__name__}: {error})", own[-1].as_posix() if own else ""
-        if missing:
-            why, path = "is missing", f"{missing.replace('.', '/')}.py"
-            if not (ROOT / path).parent.is_dir() or "." not in missing:
-                raise
-        raise LookupError(f"{path}, a file of the course, {why}. `git checkout {path}` brings it back") from error
 
 
 def keep_what_is_loaded() -> None:

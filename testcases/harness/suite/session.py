@@ -19,7 +19,8 @@ from ..execution.calling import is_heard
 from ..execution.executor import Executor, InProcess
 from ..execution.messages import Call, Outcome
 from ..oracle.reference import Reference, examples, kept, shared_reference
-from ..report.failures import CheckFailed, NotStarted, Waiting
+from ..report.errors import NotStarted, Waiting
+from ..report.failures import CheckFailed
 from . import paid_once
 
 MOST_LATE = 2
@@ -46,22 +47,14 @@ class Engine:
     believes: bool = True
     """Whether to trust what the subject's process reports about itself, such as a changed global setting. In a graded
     run it could report anything, so such reports neither cost nor earn points."""
-    thorough: bool = True
-    """Whether agreement with the reference asks what is made of the examples, too."""
     pays_once: bool = False
     """Whether an exercise keeps its points that is right with the solution's version of what it calls."""
     of_the_formula: bool = False
     """Whether this test is of the basic suite, where numbers are compared as float32."""
     is_heard: bool = True
     """Whether the calls of a test are its own: what they print is shown, and `breakpoint()` stops in them."""
-    draws: int = 0
-    """How often examples were asked for: a test that asks for none does not depend on the seed."""
-    answered: list[Call] = field(default_factory=list)
-    """The questions that were answered with a value since the last test began."""
-    calls: list[Any] = field(default_factory=list)
-    """The calls that the test has made, as `asked.Asked`."""
-    lent: set[tuple[str, str, str]] = field(default_factory=set)
-    """Lesson, exercise and the stub that it called, where the solution answered for the stub, since then."""
+    calls: list[Any] = field(default_factory=list, init=False)
+    """What the test has asked so far, as `asked.Asked`."""
 
     _late: Counter[tuple[str, str]] = field(default_factory=Counter, init=False)
     _endless: dict[tuple[str, str], Outcome] = field(default_factory=dict, init=False)
@@ -82,22 +75,24 @@ class Engine:
 
     def begin_test(self, of_the_formula: bool = False) -> None:
         self.of_the_formula = of_the_formula
-        self.answered.clear()
         self.calls.clear()
-        self.lent.clear()
 
     def end_test(self) -> None:
         """
         Raises:
             Waiting: the test has passed, with the solution in place of a stub of its lesson.
         """
-        if self.lent:
-            lesson, exercise, stub = min(self.lent)
-            raise Waiting(lesson, exercise, f"runs on the solution's {stub}. {once_written(stub)}")
+        for call, stub in [(one.call, stub) for one in self.calls for stub in one.outcome.lent]:
+            why = f"runs on the solution's {stub}. {once_written(stub)}"
+            raise Waiting(call.lesson, call.exercise, why)
+
+    @property
+    def answered(self) -> list[Call]:
+        """The questions of the test that were answered with a value."""
+        return [one.call for one in self.calls if one.outcome.error is None]
 
     def examples(self, lesson: str, exercise: str) -> tuple[Call, ...]:
         """The examples of an exercise, drawn from this engine's seed."""
-        self.draws += 1
         return examples(lesson, exercise, self.seed)
 
     @cached_property
@@ -109,8 +104,7 @@ class Engine:
         None where all pass."""
         from .runner import cases_of  # here, since its cases run on an engine
 
-        terms: dict[str, Any] = {"seed": self.seed, "seconds": self.seconds, "believes": self.believes}
-        other = Engine(subject, **terms, explanation=NoExplanation, is_heard=False)
+        other = replace(self, subject=subject, explanation=NoExplanation, pays_once=False, is_heard=False)
         if subject is self.subject:
             other._endless = self._endless  # What does not end is not waited for again.
         with other.active():
@@ -145,15 +139,12 @@ class Engine:
             outcome = self._run(call)
         finally:
             is_heard.reset(token)
-        if outcome.error is None:
-            self.answered.append(call)
         stub = stub_of(outcome, call.lesson)
         if stub == call.exercise:
             raise NotStarted(call.lesson, stub)
         if stub:
             why = f"needs {stub}, which is still a stub. {once_written(stub)}"
             raise Waiting(call.lesson, call.exercise, why)
-        self.lent.update((call.lesson, call.exercise, name) for name in outcome.lent)
         return outcome
 
     @kept

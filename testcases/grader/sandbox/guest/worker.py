@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import json
@@ -301,7 +302,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
     from testcases.harness.execution import calling, executor, wire  # Of what was sent.
 
     _import_early([f"solutions.{told['lesson']}", f"testcases.{told['lesson']}.scenarios"])
-    line = wire.Line(link).ask if link else None
+    line = functools.partial(wire.ask, link) if link else None
     terms = calling.Terms(handed=lambda tensor: tensor, load_seconds=told["import_seconds"], line=line)
     own = executor.student(home / "tutorial", terms=terms)
     # From here on the clock of a call is the student's alone.
@@ -315,7 +316,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
             _, (other,), _, _ = socket.recv_fds(channel, 1, 1)
             behind = calling.behind_of(wire.unpack(header["behind"], body))
             with socket.socket(fileno=other) as asking:
-                wire.Line(asking).answer_all(behind.answer)
+                wire.answer_all(asking, behind.answer)
             wire.send(channel, {"id": header["id"], "said": behind.said})
             continue
         if header.get("load"):

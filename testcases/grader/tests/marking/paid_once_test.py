@@ -15,7 +15,7 @@ from testcases.grader.tests.running import TARGET, check, results, solved
 from testcases.harness.catalog import ROOT, lesson_names, region_text
 from testcases.harness.execution import executor
 from testcases.harness.oracle.mutations import changed_source, published_answers, wrong_answers
-from testcases.harness.report.failures import Kept
+from testcases.harness.report.errors import Kept
 from testcases.harness.suite.asserts import named
 from testcases.harness.suite.runner import cases_of, entries
 from testcases.harness.suite.session import Engine

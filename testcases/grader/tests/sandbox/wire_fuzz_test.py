@@ -16,11 +16,11 @@ from testcases.grader.sandbox import staging
 from testcases.grader.sandbox.sandbox import Limits
 from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.execution import wire
-from testcases.harness.execution.messages import Foreign, Outcome, Record, StudentError, leaves
-from testcases.harness.suite.asserts import Exercise, example
+from testcases.harness.execution.messages import Call, Foreign, Outcome, Record, StudentError, leaves
+from testcases.harness.suite.asserts import example
 
 ROUNDS = 400
-ASKED = example(Exercise("lesson04_gae", "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)
+ASKED = example(Call("lesson04_gae", "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)
 ANSWER = Outcome(
     value={"a": [torch.arange(6.0).reshape(2, 3), 1, 2.5, None, "text"], "b": Record("R", ("x",), (torch.ones(1),))},
     error=None,
