@@ -127,7 +127,11 @@ def _with_parameters(
     """Call a model with these parameters in place of its own: gradients then reach the tensors that were given."""
     dtype = next(model.parameters()).dtype
     given = {f"model.{name}": value.to(dtype) for name, value in parameters.items() if value is not None}
-    return functional_call(_Method(model, method), given, arguments)
+    modes = [module.training for module in model.modules()]
+    answer = functional_call(_Method(model, method), given, arguments)
+    if modes != [module.training for module in model.modules()]:
+        raise ValueError(f"expected {method} to leave train and eval modes as they were, each module's its own")
+    return answer
 
 
 def _on_real_tokens(answer: Any, mask: Tensor) -> Any:
