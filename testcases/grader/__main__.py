@@ -161,13 +161,13 @@ def _dry(hand_ins: Sequence[HandIn], assignment: Assignment, known: People) -> i
     for one in found:
         person, why = owners[one.file_name]
         said = [*_found(one, assignment), *([f"whose? {why}"] if why else [])]
-        name = person.name if person and person.row else ""
+        name = person.name if person.row else ""
         print(clean(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}"))
     formats = ", ".join(f"{count} {name}" for name, count in Counter(one.system for one in found).most_common())
     graded = sum(one.status == GRADED for one in found)
     print(f"{len(found)} found ({formats or 'none'}), {graded} to grade, {len(found) - graded} not to be graded")
     if known:
-        have = {person.row for person, _ in owners.values() if person}
+        have = {person.row for person, _ in owners.values() if person.row}
         print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
     for problem in canvas_doubts(known, assignment):
         print(problem)

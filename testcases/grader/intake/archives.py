@@ -112,7 +112,7 @@ class Tree:
     def _add_zip(self, file: IO[bytes], inside: str) -> None:
         with zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
-                name, mode = info.filename.replace("\\", "/").removeprefix("./"), info.external_attr >> 16
+                name, mode = info.filename.replace("\\", "/"), info.external_attr >> 16
                 if not info.is_dir():
                     mode = mode if stat.S_IFMT(mode) else stat.S_IFREG
                     self._keep(inside + name, mode, partial(archive.open, info), f"{inside}{name}/")
@@ -121,7 +121,7 @@ class Tree:
         """It is read as a stream, once; a member's size is known before its bytes are unpacked."""
         with tarfile.open(fileobj=file, mode="r|*") as archive:
             for member in archive:
-                name, mode = member.name.removeprefix("./"), stat.S_IFREG if member.isreg() else stat.S_IFLNK
+                name, mode = member.name, stat.S_IFREG if member.isreg() else stat.S_IFLNK
                 if not member.isdir() and not JUNK.search(name):
                     self._spend(member.size)
                     self._keep(inside + name, mode, partial(archive.extractfile, member), f"{inside}{name}/")

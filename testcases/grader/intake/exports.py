@@ -76,7 +76,7 @@ def find(folder: Path) -> list[HandIn]:
     found: list[HandIn] = []
     by_key: dict[str, list[tuple[Path, re.Match[str]]]] = {}
     for path in paths:
-        if hit := MOODLE.fullmatch(path.name) or (None if path.is_dir() else CANVAS.fullmatch(path.name)):
+        if hit := MOODLE.fullmatch(path.name) or CANVAS.fullmatch(path.name):
             by_key.setdefault(f"{hit['name'] or 'anon'}_{_id(hit)}", []).append((path, hit))
         elif path.name in authors:
             found += _of_gradescope(path, authors[path.name])

@@ -11,7 +11,7 @@ from ppo_by_hand.core.files import write_text
 
 from ..marking.assignment import Assignment
 from ..text import clean, guarded
-from .people import People, Person
+from .people import People
 from .sheets import tidy
 from .table import Mark
 
@@ -20,9 +20,10 @@ def canvas(path: Path, marks: Sequence[Mark], known: People, assignment: Assignm
     """Gradebook, Import. Canvas fills an assignment that exists if the last column has its title and id."""
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", _own_column(known, assignment.title)]
     rows: list[list[object]] = [[*head], ["    Points Possible", "", "", "", "", tidy(assignment.total)]]
-    for mark, who in _marked(marks):
+    for mark in _marked(marks):
         # Canvas takes a row that begins so for the row with the points: nobody is called that.
         name = f"({mark.shown})" if "points possible" in mark.shown.lower() else mark.shown
+        who = mark.person
         rows.append([name, who.id, who.sis_id, who.login, who.section, mark.mark])
     _write(path, rows, len(rows) > 2)
 
@@ -47,7 +48,7 @@ def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:
     """
     names = [name.strip().lower() for name in known.header]
     is_worksheet = {"identifier", "grade", "maximum grade", "feedback comments"} <= set(names)
-    by_row = {who.row: mark for mark, who in _marked(marks)}
+    by_row = {mark.person.row: mark for mark in _marked(marks)}
     rows: list[list[object]] = [[*known.header]]
     for person in known.people if is_worksheet else ():
         row: list[object] = [*person.cells]
@@ -58,9 +59,8 @@ def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:
     _write(path, rows, is_worksheet)
 
 
-def _marked(marks: Iterable[Mark]) -> list[tuple[Mark, Person]]:
-    found = [mark for mark in marks if mark.mark is not None and not mark.problem]
-    return [(mark, mark.person or Person(name=mark.shown)) for mark in found]
+def _marked(marks: Iterable[Mark]) -> list[Mark]:
+    return [mark for mark in marks if mark.mark is not None and not mark.problem]
 
 
 def _write(path: Path, rows: Sequence[Sequence[object]], is_wanted: bool) -> None:

@@ -42,7 +42,7 @@ NOBODY = "no line of the list fits it"
 
 @dataclass(frozen=True)
 class Person:
-    """One line of the list; or what is known without one."""
+    """One line of the list; or what is known without one; or nobody, who has no key."""
 
     row: int = 0
     """Line in the file, the header being 1."""
@@ -155,8 +155,8 @@ def read(path: Path) -> People:
     return found
 
 
-def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person | None, str]]:
-    """Page -> whose the submission is, and else why that is not known.
+def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person, str]]:
+    """Page -> whose the submission is, and else nobody, and why.
 
     Without a list, it is whom the export names.
     """
@@ -164,43 +164,43 @@ def match(sheets: Sequence[Sheet], known: People) -> dict[str, tuple[Person | No
         return {sheet.page: (_of_export(sheet), "") for sheet in sheets}
     logins = _logins([sheet.folder for sheet in sheets if sheet.system == "GitHub"], known)
     found = {sheet.page: _find(sheet, known.people, logins) for sheet in sheets}
-    often = Counter(person.row for person, _ in found.values() if person)
+    often = Counter(person.row for person, _ in found.values())
     for page, (person, _) in found.items():
-        if person and often[person.row] > 1:
+        if person.row and often[person.row] > 1:
             why = f"{often[person.row]} submissions fit line {person.row} of the list: remove those that do not count"
-            found[page] = None, why
+            found[page] = Person(), why
     return found
 
 
-def _of_export(sheet: Sheet) -> Person | None:
+def _of_export(sheet: Sheet) -> Person:
     if sheet.system not in SUREST:
-        return None
+        return Person()
     first, *_ = *sheet.ids, ""
     kind = SUREST[sheet.system] if sheet.system != "Gradescope" or "@" in first else "sis_id"
     by: dict[str, Any] = {kind: first}
     return Person(name=sheet.name, **by)
 
 
-def _find(sheet: Sheet, people: Sequence[Person], logins: Mapping[str, Person]) -> tuple[Person | None, str]:
+def _find(sheet: Sheet, people: Sequence[Person], logins: Mapping[str, Person]) -> tuple[Person, str]:
     """The surest first: ids, a repository's login, names."""
     ids = {_plain(one) for one in sheet.ids or [sheet.folder]}
     if numbered := [one for one in people if ids & one.ids]:
         person, why = _alone(numbered)
-        return (None, ANOTHER) if person and not _agrees(sheet, person) else (person, why)
+        return (person, why) if _agrees(sheet, person) else (Person(), ANOTHER)
     if sheet.folder in logins:
         return logins[sheet.folder], ""
     surest = SUREST.get(sheet.system)
     if surest and any(getattr(one, surest) for one in people):
-        return None, NOBODY
+        return Person(), NOBODY
     wanted = {_joined(one) for one in (sheet.folder, sheet.name)} - {""}
     return _alone([one for one in people if wanted & _turned(one.name)])
 
 
-def _alone(found: Sequence[Person]) -> tuple[Person | None, str]:
+def _alone(found: Sequence[Person]) -> tuple[Person, str]:
     if len(found) == 1:
         return found[0], ""
     lines = ", ".join(str(one.row) for one in found)
-    return None, f"fits several lines of the list ({lines})" if found else NOBODY
+    return Person(), f"fits several lines of the list ({lines})" if found else NOBODY
 
 
 def _agrees(sheet: Sheet, person: Person) -> bool:

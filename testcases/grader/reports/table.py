@@ -42,7 +42,7 @@ class Mark:
     sheet: Sheet | None = None
     """None for who handed in nothing, and for a line whose submission is gone."""
     folder: str = ""
-    person: Person | None = None
+    person: Person = Person()
     yours: dict[str, str] = field(default_factory=dict)
     """What the instructor wrote, by column."""
     ours: str = ""
@@ -68,7 +68,7 @@ class Mark:
     @property
     def shown(self) -> str:
         """The name for people to read."""
-        return name_of((self.person.name if self.person else "") or self.folder) or "(no name)"
+        return name_of(self.person.name or self.folder) or "(no name)"
 
     def state(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """What the next run has to know: our id, the code, and of which code an instructor's score is, which is that of
@@ -140,16 +140,16 @@ def decide(sheets: Sequence[Sheet], known: People, lines: Sequence[Line], before
     owners, rest, marks = match(sheets, known), [*lines], []
     for sheet in sheets:
         person, why = owners[sheet.page]
-        mark = Mark(sheet, sheet.folder, person, ours=person.key if person else "", looks=[*_of_the_run(sheet)])
+        mark = Mark(sheet, sheet.folder, person, ours=person.key, looks=[*_of_the_run(sheet)])
         line = _take(mark, rest, "folder", sheet.folder)
         _say_whose(mark, line["id"] if line else "", why, known, before.get(sheet.folder) or {})
         marks.append(mark)
     rest = [line for line in rest if any(value for name, value in line.items() if name not in OURS)]
-    have = {mark.person.key for mark in marks if mark.person}
+    have = {mark.person.key for mark in marks}
     marks += [Mark(person=person) for person in known.people if person.key not in have]
     for mark in marks:
         # A spreadsheet may have changed the name of a folder, or somebody has handed in who had not, or no more.
-        if mark.person and not mark.yours:
+        if mark.person.key and not mark.yours:
             _take(mark, rest, "id", mark.person.key)
     for line in [*rest]:
         mark = Mark(person=known.named(line["id"]) or Person(name=line["student"], id=line["id"]))
@@ -215,16 +215,15 @@ def _check_owners(marks: Iterable[Mark], has_list: bool) -> None:
     """Of two lines with one id none is imported; nor is one that is nobody's, where a list says who there is."""
     lines: dict[str, list[Mark]] = {}
     for mark in marks:
-        if has_list and not (mark.person and mark.person.row):
+        if has_list and not mark.person.row:
             mark.problem = "nobody's yet"
-        elif mark.person and not mark.problem:
+        elif mark.person.key and not mark.problem:
             lines.setdefault(mark.person.key, []).append(mark)
     for key, found in lines.items():
-        for mark in found if len(found) > 1 and key else ():
+        for mark in found if len(found) > 1 else ():
             mark.problem = "another line has its id"
-            mark.looks.append(
-                (status.OWNER, f"{len(found)} lines have the id {clean(key)}: remove those that do not count")
-            )
+            why = f"{len(found)} lines have the id {clean(key)}: remove those that do not count"
+            mark.looks.append((status.OWNER, why))
 
 
 def write(out: Path, marks: Sequence[Mark], before: Mapping[str, Any], regraded: Mapping[str, str]) -> None:
@@ -242,7 +241,7 @@ def write(out: Path, marks: Sequence[Mark], before: Mapping[str, Any], regraded:
             **mark.yours,
             "folder": mark.folder,
             "student": mark.shown,
-            "id": name_of(mark.person.key) if mark.person else "",
+            "id": name_of(mark.person.key),
             "points": "" if mark.points is None else number(mark.points),
             "flags": " | ".join(mark.flags),
         }

@@ -55,7 +55,7 @@ def one(system: str, folder: str, name: str = "", *ids: str) -> Sheet:
 def test_whose_it_is(tmp_path: Path, text: str, sheets: list[Sheet], wanted: list[str]):
     (tmp_path / "class.csv").write_text(text, "utf-8")
     found = people.match(sheets, people.read(tmp_path / "class.csv"))
-    assert [person.key if person else why for person, why in found.values()] == wanted
+    assert [person.key or why for person, why in found.values()] == wanted
 
 
 def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
@@ -65,12 +65,6 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
     head, lee, cem = grid(tmp_path / "moodle.csv")
     assert head == MOODLE.splitlines()[0].split(",") and cem == MOODLE.splitlines()[2].split(",")
     assert lee == ["Participant 21", "Ann Lee", "Ann@x.edu", "25", "50", "-", "lesson04_gae 3/6"]
-
-
-def test_a_list_with_the_commas_of_another_country(tmp_path: Path):
-    (tmp_path / "class.csv").write_text("Name;ID;Email\nZoë;7;z@x\n", "utf-8-sig")
-    (found,) = people.read(tmp_path / "class.csv").people
-    assert (found.name, found.id, found.email) == ("Zoë", "7", "z@x")
 
 
 @named(

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from testcases.grader.reports import autograders
+from testcases.grader.marking.assignment import everything
+from testcases.grader.reports import autograders, sheets
 from testcases.grader.tests.forks import LONGEST
 from testcases.grader.tests.reports.data import CAUSE, exercise, kept, result
 from testcases.grader.tests.running import put
@@ -28,7 +29,6 @@ FAKE_PYTHON = """\
 case "$2" in *.autograders) exec {python} "$@" ;; esac
 printf '%s\\n' "$*" >> {folder}/calls
 case "{refuses} $*" in "yes "*"--sandbox none"*) ;; yes*) exit 2 ;; esac
-[ -e {folder}/result.json ] || exit 1
 mkdir -p "$5/results" && cp {folder}/result.json "$5/results/submission.json"
 ls -l "$3/submission" > {folder}/seen
 """
@@ -36,14 +36,10 @@ ls -l "$3/submission" > {folder}/seen
 
 @named(
     "data, refuses",
-    {
-        "sandboxed": (result("submission"), "no"),
-        "refused": (result("submission", sandbox="none"), "yes"),
-        "the-grader-fails": (None, "no"),
-    },
+    {"sandboxed": (result("submission"), "no"), "refused": (result("submission", sandbox="none"), "yes")},
 )
 def test_run_autograder_always_writes_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any] | None, refuses: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: dict[str, Any], refuses: str
 ):
     for folder in ("submission/lesson04_gae", "source/course", "results", "venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
@@ -51,8 +47,7 @@ def test_run_autograder_always_writes_results(
     python = tmp_path / "venv/bin/python"
     python.write_text(FAKE_PYTHON.format(python=shlex.quote(sys.executable), folder=tmp_path, refuses=refuses))
     python.chmod(0o755)
-    if data:
-        (tmp_path / "result.json").write_text(json.dumps(data))
+    (tmp_path / "result.json").write_text(json.dumps(data))
     script = (autograders.READY / "run_autograder").read_text("utf-8")
     (tmp_path / "run").write_text(script.replace("/autograder", str(tmp_path)))
     for name, path in (("PYTHONPATH", ROOT), ("TMPDIR", tmp_path)):
@@ -61,9 +56,6 @@ def test_run_autograder_always_writes_results(
     calls = (tmp_path / "calls").read_text().splitlines()
     assert ["--sandbox none" in call for call in calls] == ([False, True] if refuses == "yes" else [False])
     written = json.loads((tmp_path / "results" / "results.json").read_text("utf-8"))
-    if not data:
-        assert "score" not in written and written["tests"] == [] and "GRADER ERROR" in written["output"]
-        return
     assert "link -> /etc/passwd" in (tmp_path / "seen").read_text()
     assert written["score"] == 3 and ("NOT SANDBOXED" in written["output"]) == (refuses == "yes")
     first, second = written["tests"]
@@ -71,6 +63,11 @@ def test_run_autograder_always_writes_results(
     assert [second[key] for key in ("score", "max_score", "status")] == [1, 4, "failed"]
     assert CAUSE in second["output"] and {written[key] for key in written if key.endswith("_format")} == {"text"}
     assert written["visibility"] == "visible" and written["stdout_visibility"] == "hidden"
+
+
+def test_without_a_verdict_gradescope_gets_no_score(tmp_path: Path):
+    written = autograders.results(sheets.only(tmp_path, everything()))
+    assert "score" not in written and written["tests"] == [] and "GRADER ERROR" in written["output"]
 
 
 def test_the_autograder_zip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
