@@ -13,12 +13,19 @@ import pytest
 from ..catalog import TUTORIAL, Entry, is_basic, lesson_of, read_lesson, split_node
 from ..execution import executor
 from ..execution.calling import Terms
+from ..report.errors import Open
+from ..report.failures import CheckFailed
 from ..suite import anti_gaming
 from ..suite.asserts import verdict_of
+from ..suite.questions import if_right
 from ..suite.runner import entry_of, keep_what_is_loaded, load
 from ..suite.session import Engine
 from . import last_words, own_tests, summary
-from .verdicts import OPEN, Verdicts, told
+from .summary import TOLD, told
+
+OPEN = {"not started": "cyan", "waiting": "yellow", "kept": "green"}
+"""Status of a test that has neither passed nor failed -> its color."""
+WRONG = "wrong answer"
 
 
 def folder_of(subject: str) -> Path:
@@ -33,6 +40,8 @@ class Running:
         self.subject: str = config.getoption("--subject")
         self.in_order: list[pytest.Item] = []
         self.entries: dict[pytest.Item, Entry] = {}
+        self.said_by: dict[tuple[str, str], pytest.Item] = {}
+        """Lesson, and exercise or file -> the test that says for all others what is wrong with it."""
         self.note: Any = None
         with suppress(OSError):
             self.note = last_words.note(folder_of(self.subject)) if self.subject != "solutions" else None
@@ -60,7 +69,6 @@ class Running:
         chosen = {*session.items}
         found = ((item, entry_of(item.nodeid)) for item in self.in_order if item in chosen)
         self.entries = {item: entry for item, entry in found if entry}
-        self.verdicts = Verdicts(self.entries)
         keep_what_is_loaded()
 
     @cached_property
@@ -97,8 +105,40 @@ class Running:
             except (Exception, pytest.fail.Exception) as error:
                 if (found := verdict_of(error)) is None:
                     raise
-                verdict = self.verdicts.of(item, found)
+                verdict = self._verdict(item, entry, found)
         raise verdict from None
+
+    def _verdict(self, item: pytest.Item, entry: Entry, error: Exception) -> BaseException:
+        """The failure or skip that pytest reports, without the frames of the harness."""
+        waits = self._said_before(item, entry, error)
+        if waits or isinstance(error, Open):
+            said = waits or str(error)
+            telling: dict[str, Any] = {"status": getattr(error, "status", "waiting"), "said": said}
+            verdict: BaseException = pytest.skip.Exception(said)
+        else:
+            first = "" if entry.is_basic else if_right(item.nodeid, error)
+            telling = {"status": "failed", "kind": WRONG, "cause": "", "if_right": first}
+            text = f"{entry.lesson} · {entry.exercise} · {getattr(error, 'title', WRONG)}\n{error}"
+            if isinstance(error, CheckFailed):
+                telling |= {"kind": error.kind, "cause": error.cause or "", "remedies": error.remedies}
+                telling |= {"status": "partly" if error.share else "failed", "share": error.share}
+                text = str(error)
+            verdict = pytest.fail.Exception(text, pytrace=False)
+        item.user_properties.append((TOLD, {**telling, "place": self.in_order.index(item)}))
+        # Where the student's code raised, `--pdb` stops there.
+        return verdict.with_traceback(error.__traceback__)
+
+    def _said_before(self, item: pytest.Item, entry: Entry, error: Exception) -> str:
+        """What this test waits for, if another one has reported the same: a file that does not load, or a call that
+        does not end."""
+        found = error.outcome.error if isinstance(error, CheckFailed) and error.outcome else None
+        if found is None or not (found.is_of_file or found.kind == "timeout"):
+            return ""
+        about = entry.file if found.is_of_file else entry.exercise
+        if self.said_by.setdefault((entry.lesson, about), item) == item:
+            return ""
+        why = f"is waiting for {about} to load" if found.is_of_file else "is not called again: its calls did not end"
+        return f"{entry.lesson}: {entry.exercise} {why}"
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:

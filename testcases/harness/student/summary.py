@@ -17,12 +17,21 @@ from ..suite.questions import with_first_line
 from ..suite.runner import entries, entry_of
 from . import progress
 from .progress import Result, State, Test
-from .verdicts import told
 
+TOLD = "ppo-by-hand"
+"""Name of the property of a report in which `told` stands."""
 SHOWN_PER_EXERCISE = 2
 HANDED_OUT = "_as_handed_out"
 SCREEN, MAX_PRINTED = 24, 20_000
 """Lines and letters that are shown of what a test has printed."""
+
+
+def told(report: Any) -> dict[str, Any]:
+    """What the course has to say of a test on pytest's report of it, nothing where it has simply passed: `status`,
+    `share` and `remedies` as in `progress.Result`; the `kind` of a failure and its `cause`, since those of one kind and
+    cause are shown once; `if_right`, what it begins with if the basic suite has passed; `said`, what it waits for; its
+    `place` in the order of the suites."""
+    return dict(getattr(report, "user_properties", ())).get(TOLD, {})
 
 
 def reports_of(terminal: Any) -> list[Any]:
