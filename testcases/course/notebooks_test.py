@@ -97,12 +97,6 @@ def test_its_figures_have_alt_text_and_its_titles_are_asserted(path: Path) -> No
     assert assertions >= len(figures), "each figure's title is a finding that an assertion checks"
 
 
-@EACH
-def test_no_output_shows_a_path_of_the_machine_it_ran_on(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert str(notebooks.FOLDER.parent) not in text and "/home/" not in text
-
-
 LOADED: list[ModuleType] = []
 
 

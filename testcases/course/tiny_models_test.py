@@ -16,7 +16,6 @@ from tiny_models.language import (
     INTENSIFIERS,
     NOUNS,
     VOCABULARY,
-    Habits,
     all_prompts,
     sample_prompts,
     sample_review,
@@ -32,9 +31,9 @@ WORST = "the sauce was bad and dull and the room was weak and awful ."  # gold -
 BEST = "the film was good and lovely and the plot was superb and brilliant ."  # gold 2
 
 
-def sample_texts(seed: int, count: int = 300, habits: Habits | None = None) -> list[tuple[str, str]]:
+def sample_texts(seed: int, count: int = 300) -> list[tuple[str, str]]:
     rng = random.Random(seed)
-    return [(prompt, sample_review(prompt, rng, habits or Habits())) for prompt in sample_prompts(count, rng)]
+    return [(prompt, sample_review(prompt, rng)) for prompt in sample_prompts(count, rng)]
 
 
 # The grammar again, in another way: one letter for each class of words, and the list of all sentences.
@@ -115,19 +114,6 @@ def test_demonstrations_are_well_formed_and_mediocre_and_the_same_from_one_seed(
     rng = OnlyRandom(1)
     assert [sample_review(prompt, rng) for prompt in sample_prompts(2000, rng)] == [review for _, review in texts]
     assert make_preferences([(FILM, BEST, WORST)], rng) and random.getstate() == before
-
-
-@named(
-    "habits, gold",
-    {
-        "all-praise-on-topic-is-the-maximum": (Habits(1, 0, 1, 0, 1, 1, 0.5, 1, 0.3), 2.0),
-        "praise-contradicted-is-blame": (Habits(1, 0, 0, 0, 1, 1, 0.5, 1, 0.3), 0.0),
-        "neutral-only-counts-relevance": (Habits(1, 0, 0, 1, 1, 1, 0.5, 1, 0.3), 1.0),
-        "all-blame-off-topic-is-the-minimum": (Habits(0, 1, 1, 0, 0, 1, 0.5, 1, 0.3), -1.0),
-    },
-)
-def test_extreme_habits_decide_gold(habits: Habits, gold: float) -> None:
-    assert {gold_score(prompt, review) for prompt, review in sample_texts(0, 100, habits)} == {gold}
 
 
 @named(

@@ -2,14 +2,16 @@
 
 import pytest
 
-from testcases import needs
+from testcases.grader.sandbox.sandbox import NoSandbox, check_sandbox
 
 
 @pytest.fixture(scope="session")
 def bubblewrap() -> None:
     """What needs the sandbox is skipped where there is none; the rest is not."""
-    if why := needs.no_sandbox():
-        pytest.skip(why)
+    try:
+        check_sandbox("bwrap")
+    except NoSandbox as why:
+        pytest.skip(str(why))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
