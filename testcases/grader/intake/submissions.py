@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from testcases.harness.execution.sources import encoding_of
+from testcases.harness.execution.errors import encoding_of
 
 from ..sandbox.guest.worker import die_with_parent
 from ..status import CLOSED, EMPTY, ENCODING, GRADED, NEAR, OLDER, SECOND, UNREADABLE

@@ -16,9 +16,9 @@ from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog import Entry, read_lesson
 from testcases.harness.diagnosis.explain import Explanation, FirstFailure
 from testcases.harness.diagnosis.values import Diagnosis
+from testcases.harness.execution.errors import text_of
 from testcases.harness.execution.executor import Executor
 from testcases.harness.execution.messages import Call, Outcome, StudentError
-from testcases.harness.execution.sources import text_of
 from testcases.harness.oracle.reference import Reference, shared_reference
 from testcases.harness.report.errors import Kept, NotStarted, Waiting
 from testcases.harness.report.failures import CheckFailed

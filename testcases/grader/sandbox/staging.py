@@ -20,9 +20,7 @@ GRADER = TESTCASES / "grader"
 DEPENDED_ON = ("ppo_by_hand", "solutions", "testcases", "tiny_models")
 NO_MARKS = ("benchmarks", "conformance", "course")
 """Of the folders of testcases/: no mark depends on what is in them."""
-ENGINE = (
-    "catalog execution/calling execution/errors execution/executor execution/messages execution/sources execution/wire"
-).split()
+ENGINE = ("catalog execution/calling execution/errors execution/executor execution/messages execution/wire").split()
 """What a worker's tree has of the harness."""
 OWN_PROCESS = frozenset({"lesson09_ppo_trainer", "lesson11_scaling"})
 """Lessons whose scenarios set a student's exercise among the reference's others."""

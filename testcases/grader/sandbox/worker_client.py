@@ -18,8 +18,8 @@ from typing import Any
 from testcases.harness.catalog import read_lesson
 from testcases.harness.execution import wire
 from testcases.harness.execution.calling import PATIENCE
+from testcases.harness.execution.errors import text_of
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
-from testcases.harness.execution.sources import text_of
 
 from ..status import NOT_ASKED
 from . import staging

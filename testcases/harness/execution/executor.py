@@ -28,9 +28,8 @@ from typing import Any, Protocol
 
 from ..catalog import CORE, SOLUTIONS, lesson_names, read_lesson
 from .calling import Terms, one_call
-from .errors import TOP, Missing
+from .errors import TOP, Missing, text_of
 from .messages import Call, Outcome
-from .sources import text_of
 
 
 class Executor(Protocol):

@@ -22,7 +22,7 @@ from testcases.grader.tests.reports.data import check_reports, kept, looked_at, 
 from testcases.grader.tests.running import TARGET, packed, put
 from testcases.grader.text import clean
 from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.execution.sources import text_of
+from testcases.harness.execution.errors import text_of
 
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
 DEEP = {
