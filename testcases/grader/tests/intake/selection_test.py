@@ -101,11 +101,11 @@ def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path,
 
 @pytest.mark.parametrize("text, kinds", [("", [NEAR]), ("mine = 0\n", [])])
 def test_a_near_name_is_looked_at_beside_an_untouched_file(tmp_path: Path, text: str, kinds: list[str]):
-    """What the course brings is none."""
+    """What the course brings is none, nor a second copy in a lesson that is not asked for."""
     text = text or (TUTORIAL / GAE).read_text("utf-8")
     names = f"notebooks/04_gae.ipynb testcases/{GAE[:-3]}_test.py".split()
     files = {f"tutorial/{GAE}": text, f"solutions/{GAE}": MARKED.decode(), **dict.fromkeys(names, "x")}
-    assert only(tmp_path / "clean", files).doubts == []
+    assert only(tmp_path / "clean", {**files, LOSS: "x", f"old/{LOSS}": "y"}).doubts == []
     found = only(tmp_path / "near", {**files, f"tutorial/{GAE[:-3]} (1).py": "x = 1\n"})
     assert [doubt.kind for doubt in found.doubts] == kinds
 

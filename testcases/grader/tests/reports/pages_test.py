@@ -13,7 +13,6 @@ from testcases.grader.reports.people import People
 from testcases.grader.status import STATUSES
 from testcases.grader.tests.reports.data import (
     CAUSE,
-    SYSTEMS,
     check_page,
     check_reports,
     exercise,
@@ -51,7 +50,7 @@ EVIL = (
 )
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", ["folder", "Canvas"])
 def test_hostile_text_is_harmless_in_every_report(tmp_path: Path, system: str):
     """Wherever a submission can bring it, and where somebody has edited a results file."""
     results = []
