@@ -19,7 +19,7 @@ from testcases.harness.diagnosis.parts import same_outcome
 from testcases.harness.diagnosis.sentences import SHOWN, causes_of
 from testcases.harness.diagnosis.values import Cause, Diagnosis, Mistake, Named, Repair, Shows, Sign, Step
 from testcases.harness.execution.executor import InProcess, solutions_changed
-from testcases.harness.oracle.mutations import Change, WrongAnswer, edit, instead, wrong_answers
+from testcases.harness.oracle.mutations import Change, NamedChange, edit, instead, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.failures import wrap
 
@@ -160,7 +160,7 @@ def first_failure(subject: InProcess, exercise: str) -> str:
 
 def changed(number: int, exercise: str, change: Change) -> InProcess:
     lesson = read_lesson(str(number)).name
-    return with_change(lesson, WrongAnswer(exercise, "unlisted", "", "", change))
+    return with_change(lesson, NamedChange(exercise, "unlisted", "", "", change))
 
 
 @pytest.fixture(autouse=True)

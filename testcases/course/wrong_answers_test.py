@@ -9,7 +9,7 @@ from testcases.course.students import LESSONS, answer_row
 from testcases.harness.catalog import SOLUTIONS, headings, read_lesson
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.executor import Executor, solutions_changed
-from testcases.harness.oracle.mutations import WrongAnswer, edit, wrong_answers
+from testcases.harness.oracle.mutations import NamedChange, edit, wrong_answers
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
 from testcases.harness.suite.runner import cases_of
@@ -22,11 +22,11 @@ OF_MODELS = ("lesson07", "lesson08", "lesson09", "lesson11", "lesson12")
 
 
 @cache
-def _first(lesson: str, exercise: str) -> WrongAnswer:
+def _first(lesson: str, exercise: str) -> NamedChange:
     return next(wrong for wrong in wrong_answers(lesson) if wrong.exercise == exercise)
 
 
-def _is_slow(lesson: str, wrong: WrongAnswer) -> bool:
+def _is_slow(lesson: str, wrong: NamedChange) -> bool:
     return lesson.startswith(OF_MODELS) and wrong != _first(lesson, wrong.exercise)
 
 
@@ -38,7 +38,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("lesson, wrong", WRONG)
-def test_a_suite_rejects_the_wrong_answer(lesson: str, wrong: WrongAnswer):
+def test_a_suite_rejects_the_wrong_answer(lesson: str, wrong: NamedChange):
     first = first_verdict(with_change(lesson, wrong), lesson, wrong.exercise)
     assert isinstance(first, CheckFailed), f"no test of {wrong.exercise} rejects it: {first!r}"
 
@@ -50,7 +50,7 @@ def first_verdict(subject: Executor, lesson: str, exercise: str) -> Exception | 
 
 
 @pytest.mark.parametrize("lesson, wrong", WRONG[::SAMPLE])
-def test_the_wrong_answer_is_named(lesson: str, wrong: WrongAnswer):
+def test_the_wrong_answer_is_named(lesson: str, wrong: NamedChange):
     """By the first test that fails, in as many lines as a report may have. Where it raises, its exception speaks."""
     with Engine(with_change(lesson, wrong)).active():
         verdicts = (case.run() for case in cases_of(lesson, wrong.exercise))
@@ -124,5 +124,5 @@ def test_a_nan_made_0_at_the_end_is_rejected(number: int, exercise: str):
 @pytest.mark.parametrize("number, exercise", SHORT)
 def test_a_look_at_a_hundred_steps_is_rejected(number: int, exercise: str):
     lesson = read_lesson(str(number)).name
-    change = WrongAnswer(exercise, "short", "", "", edit(" => ".join(SHORT[number, exercise])))
+    change = NamedChange(exercise, "short", "", "", edit(" => ".join(SHORT[number, exercise])))
     assert first_verdict(with_change(lesson, change), lesson, exercise)

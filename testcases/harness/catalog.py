@@ -2,7 +2,6 @@
 explains an exercise, and which tests are about it."""
 
 import ast
-import importlib.util
 import re
 import textwrap
 import tomllib
@@ -121,39 +120,19 @@ def read_lesson(name: str) -> Lesson:
 
 
 def regions(path: Path) -> list[Region]:
-    """The solution regions of one file.
-
-    Raises:
-        ValueError: a region is not closed, is outside a function, or is the second one of its function.
-    """
+    """The solution regions of one file, each in a function of its own."""
     source = path.read_text("utf-8")
     if REGION not in source:
         return []
     functions = list(functions_in(ast.parse(source)))
-    found: list[Region] = []
-    first = None
+    found, first = list[Region](), 0
     for number, line in enumerate(source.splitlines()):
         if line.strip() == REGION:
-            if first is not None:
-                raise ValueError(f"{path}:{number + 1}: a region inside a region")
             first = number
-        elif line.strip() == END and first is not None:
-            inside = [name for name, low, high in functions if low <= first + 1 and number + 1 <= high + 1]
-            if not inside or inside[-1] in [region.exercise for region in found]:
-                raise ValueError(f"{path}:{first + 1}: expected one region in one function")
-            found.append(Region(path.stem, inside[-1], first, number))
-            first = None
-    if first is not None:
-        raise ValueError(f"{path}:{first + 1}: the region is not closed")
+        elif line.strip() == END:
+            *_, inside = (name for name, low, high in functions if low <= first + 1 and number + 1 <= high + 1)
+            found.append(Region(path.stem, inside, first, number))
     return found
-
-
-def exists(module: str) -> bool:
-    """Whether there is such a module."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 @cache
@@ -183,7 +162,7 @@ def functions_in(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, int, in
 # The texts
 
 
-def _text(lesson: str) -> str:
+def text_of(lesson: str) -> str:
     """A lesson's README; empty while it is not written."""
     path = TUTORIAL / lesson / "README.md"
     return path.read_text("utf-8") if path.is_file() else ""
@@ -192,7 +171,7 @@ def _text(lesson: str) -> str:
 @cache
 def headings(lesson: str) -> tuple[str, ...]:
     """The headings of a lesson's README, without the marks of Markdown; none while it is not written."""
-    text = re.sub(r"^ *```.*?^ *```", "", _text(lesson), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^ *```.*?^ *```", "", text_of(lesson), flags=re.DOTALL | re.MULTILINE)
     return tuple(re.sub("[`*]", "", found) for found in HEADING.findall(text))
 
 
@@ -209,7 +188,7 @@ def section_for(lesson: str, exercise: str, report: str = "") -> str:
 
 def task_of(lesson: str, exercise: str) -> str:
     """The first paragraph of the section that explains an exercise; empty where there is none."""
-    blocks = _text(lesson).split("\n\n")
+    blocks = text_of(lesson).split("\n\n")
     heading = section_for(lesson, exercise)
     return next((below for one, below in pairwise(blocks) if HEADING.sub(r"\1", one).replace("`", "") == heading), "")
 
@@ -245,11 +224,6 @@ class Entry:
     def file(self) -> str:
         """The student's file that it is about, such as "gae.py"."""
         return read_lesson(self.lesson).file_of(self.exercise)
-
-    @property
-    def path(self) -> str:
-        """Such as "lesson04_gae/gae.py"."""
-        return f"{self.lesson}/{self.file}"
 
     @property
     def node(self) -> str:

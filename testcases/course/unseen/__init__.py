@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from testcases.harness.catalog import lesson_names, read_lesson, region_text
 from testcases.harness.execution.executor import InProcess
-from testcases.harness.oracle.mutations import WrongAnswer, instead
+from testcases.harness.oracle.mutations import NamedChange, instead
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.suite.runner import cases_of
@@ -77,7 +77,7 @@ def lesson_of(exercise: str) -> str:
 
 def subject_of(exercise: str, body: str) -> InProcess:
     """The solution, with this answer to one exercise."""
-    return with_change(lesson_of(exercise), WrongAnswer(exercise, "unseen", "", "", instead(body)))
+    return with_change(lesson_of(exercise), NamedChange(exercise, "unseen", "", "", instead(body)))
 
 
 def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:

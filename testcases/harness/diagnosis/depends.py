@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..catalog import region_text
 from ..execution.messages import Call, Outcome, copy_plain, fields_of
-from ..oracle.mutations import Suspect
+from ..oracle.mutations import NamedChange
 from ..oracle.reference import shared_reference
 from .code import words_of
 from .mistakes import is_flags, is_float
@@ -181,7 +181,7 @@ def _others(asked: Call, name: str) -> list[Any]:
     return [torch.ones_like(value)] if is_flags(value) else []
 
 
-def broken(suspect: Suspect, questions: Iterable[Call], ask: Ask) -> str:
+def broken(suspect: NamedChange, questions: Iterable[Call], ask: Ask) -> str:
     """The first invariant that a right answer keeps in one of the questions and the student's does not; or ""."""
     for asked, invariant in itertools.product(itertools.islice(questions, MOST_QUESTIONS), suspect.invariants):
         with suppress(Exception):  # An answer of another form has other things to hear first.

@@ -8,7 +8,7 @@ from enum import Enum, auto
 from typing import Any
 
 from ..execution.messages import Call, Outcome
-from ..oracle.mutations import WrongAnswer
+from ..oracle.mutations import NamedChange
 from .code import words_of
 
 Seen = tuple[Call, Outcome, Outcome]
@@ -52,7 +52,7 @@ class Mistake:
 
     change: Callable[[str], str] | None
     """Of the reference's region; None where another file, or a function in place of the exercise, has it."""
-    wrong: WrongAnswer | None = None
+    wrong: NamedChange | None = None
     sign: Sign | None = None
 
 
@@ -115,7 +115,7 @@ class Diagnosis:
     """Said first: who reads the other definition does not understand the rest."""
 
     @property
-    def listed(self) -> WrongAnswer | None:
+    def listed(self) -> NamedChange | None:
         """The named mistake that alone gives all that is wrong."""
         alone = (one.mistakes[0].wrong for one in self.causes if isinstance(one, Named) and len(one.mistakes) == 1)
         return next(alone, None)

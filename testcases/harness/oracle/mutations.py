@@ -4,15 +4,14 @@ import ast
 import importlib
 import inspect
 import itertools
-import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from ..catalog import SOLUTIONS, exists, lesson_names, read_lesson, region_of, region_text, regions, section_for
+from ..catalog import SOLUTIONS, TESTCASES, lesson_names, read_lesson, region_of, region_text, regions, section_for
 
 PACKAGE = '"""Your lessons: fill in each `raise NotImplementedError(...)`, then run `pytest`."""\n'
 RUNS = {
@@ -93,15 +92,8 @@ class NamedChange:
     others tell whether."""
 
 
-class WrongAnswer(NamedChange):
-    """One wrong idea."""
-
-
-class Suspect(WrongAnswer):
+class Suspect(NamedChange):
     """The reference with one bug, handed out in place of a stub, to be found and repaired."""
-
-
-Named = TypeVar("Named", bound=NamedChange)
 
 
 class _Bank:
@@ -134,37 +126,41 @@ class Published(_Bank):
     """The published ways to write one exercise, adapted in names and shapes: they must pass its basic suite."""
 
 
-def wrong_answers(lesson: str) -> tuple[WrongAnswer, ...]:
+def wrong_answers(lesson: str) -> tuple[NamedChange, ...]:
     """The mistakes of a lesson, in the order of the file; first its suspects, which are wrong answers too."""
-    return (*suspects(lesson).values(), *_listed(f"testcases.{lesson}.mistakes", Wrong, WrongAnswer))
+    return (*suspects(lesson).values(), *_listed(lesson, "mistakes", Wrong))
 
 
-def suspects(lesson: str) -> dict[str, Suspect]:
+def suspects(lesson: str) -> dict[str, NamedChange]:
     """Exercise -> its suspect, where one is handed out. Most lessons have none."""
-    return {one.exercise: one for one in _listed(f"testcases.{lesson}.suspects", Planted, Suspect)}
+    return {one.exercise: one for one in _listed(lesson, "suspects", Planted, Suspect)}
 
 
 def right_answers(lesson: str) -> tuple[NamedChange, ...]:
     """The other right ways to write the exercises of a lesson, in the order of the file."""
-    return _listed(f"testcases.{lesson}.variants", Right, NamedChange)
+    return _listed(lesson, "variants", Right)
 
 
 def published_answers(lesson: str) -> tuple[NamedChange, ...]:
     """The published ways to write a lesson's formulas, in the order of the file."""
-    return _listed(f"testcases.{lesson}.variants", Published, NamedChange)
+    return _listed(lesson, "variants", Published)
 
 
 @cache
-def _listed(module: str, bank: type[_Bank], kind: type[Named]) -> tuple[Named, ...]:
-    """What the banks of a module hold.
+def _listed(
+    lesson: str, file: str, bank: type[_Bank], kind: type[NamedChange] = NamedChange
+) -> tuple[NamedChange, ...]:
+    """What the banks of a lesson's file hold.
 
     Raises:
         LookupError: an entry does not say why.
     """
-    if not exists(module):
+    path = TESTCASES / lesson / f"{file}.py"
+    if not path.is_file():
         return ()
-    own = [one for one in vars(importlib.import_module(module)).values() if isinstance(one, type)]
-    whys, found = _strings_below(module), []
+    module = importlib.import_module(f"testcases.{lesson}.{file}")
+    own = [one for one in vars(module).values() if isinstance(one, type)]
+    whys, found = _strings_below(path), []
     for one in (one for one in own if issubclass(one, bank) and one is not bank):
         functions = tuple(value for value in vars(one).values() if inspect.isfunction(value))
         for name, change in vars(one).items():
@@ -173,15 +169,15 @@ def _listed(module: str, bank: type[_Bank], kind: type[Named]) -> tuple[Named, .
             why = change.why or whys.get((one.__name__, name), "")
             if not why:
                 raise LookupError(f"{one.__name__}.{name} has no string below it that says why")
-            read = change.read or section_for(module.split(".")[1], one.of)
+            read = change.read or section_for(lesson, one.of)
             found.append(kind(one.of, name, why, read, change, functions))
     return tuple(found)
 
 
-def _strings_below(module: str) -> dict[tuple[str, str], str]:
+def _strings_below(path: Path) -> dict[tuple[str, str], str]:
     """(class, attribute) -> the string below the attribute's line, which Python does not keep."""
     found = {}
-    for bank in ast.parse(inspect.getsource(sys.modules[module])).body:
+    for bank in ast.parse(path.read_text("utf-8")).body:
         for line, below in itertools.pairwise(bank.body if isinstance(bank, ast.ClassDef) else []):
             match line, below:
                 case ast.Assign(targets=[ast.Name(name)]), ast.Expr(ast.Constant(str(why))):

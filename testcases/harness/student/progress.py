@@ -20,7 +20,7 @@ from typing import Any
 from ppo_by_hand.core.files import write_json
 from ppo_by_hand.core.progress import while_read
 
-from ..catalog import ROOT, TUTORIAL, Entry, course_lessons, electives, lesson_names, on_the_path, read_lesson
+from ..catalog import ROOT, Entry, course_lessons, electives, lesson_names, on_the_path, read_lesson, text_of
 
 FOLDER = ROOT / ".progress"
 STATE = FOLDER / "tests.json"
@@ -149,8 +149,7 @@ def left(lesson: str, state: State) -> dict[str, str]:
 @cache
 def _as_in_the_text(lesson: str) -> tuple[str, ...]:
     """The exercises of a lesson in the order of its text; one that stands in no table of it comes last."""
-    path = TUTORIAL / lesson / "README.md"
-    text = path.read_text("utf-8") if path.is_file() else ""
+    text = text_of(lesson)
     return tuple(sorted(read_lesson(lesson).exercises, key=lambda name: text.find(f"| `{name}` |") % (len(text) + 1)))
 
 
