@@ -21,7 +21,6 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from .files import first_line
-from .shapes import check_number
 
 Model = TypeVar("Model", bound=nn.Module)
 CHECKPOINT_FILE = "trainer.pt"
@@ -50,16 +49,11 @@ class CheckpointFolder:
     """
 
     def __init__(self, directory: str | Path, every: int = 5) -> None:
-        check_number("every", every, 1)
         self.directory, self.every = Path(directory), every
         self.is_of_another_run = (self.directory / CHECKPOINT_FILE).exists()  # until `load` has taken it
 
     def load(self, trainer: Any) -> bool:
-        """Let a trainer go on from the checkpoint; False if there is none.
-
-        Raises:
-            ValueError: as `load_checkpoint`.
-        """
+        """Let a trainer go on from the checkpoint, by its `load_checkpoint`; False if there is none."""
         if not (self.directory / CHECKPOINT_FILE).exists():
             return False
         trainer.load_checkpoint(self.directory)

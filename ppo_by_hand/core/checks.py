@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
 from accelerate import PartialState
-from tqdm import tqdm
 
 from .files import unused
 from .progress import say_check
@@ -233,8 +231,7 @@ def _open(file: Path, before: Sequence[Metrics]) -> IO[str]:
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(_line(number, metrics) for number, metrics in enumerate(before, start=1))
     if file.is_file() and not (before and file.read_text("utf-8", errors="replace").startswith(lines)):
-        aside = file.rename(unused(file))
-        tqdm.write(f"the metrics of an earlier run are now in {aside}", file=sys.stderr)
+        file.rename(unused(file))
     opened = file.open("w", encoding="utf-8")
     opened.write(lines)
     return opened

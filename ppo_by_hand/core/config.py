@@ -150,8 +150,6 @@ class PPOConfig(RolloutConfig):
                 f"expected batch_size to be a multiple of samples_per_prompt, got {self.batch_size} and "
                 f"{self.samples_per_prompt}; batch_size counts the responses"
             )
-        if self.kl_target is not None:
-            check_number("kl_coef (with a kl_target)", self.kl_coef, 0.0, open_low=True)
 
 
 PPOConfig.__doc__ = f"{PPOConfig.__doc__}{(RolloutConfig.__doc__ or '').partition('Attributes:')[2]}"  # for help()

@@ -54,11 +54,7 @@ class Processes:
             return found
 
     def check_same(self, settings: Mapping[str, object]) -> None:
-        """Check that all processes have the same settings.
-
-        Raises:
-            ValueError: another process has other settings; all would go on with updates that belong to none of them.
-        """
+        """Refuse other settings in another process: all would go on with updates that belong to none of them."""
         first, *others = self.collect([settings])
         for process, other in enumerate(others, start=1):
             for name in (name for name in first if other[name] != first[name]):
@@ -75,8 +71,7 @@ class Processes:
     def together(self) -> Iterator[None]:
         """Let this block fail in all processes if it fails in one: otherwise the others would wait for it forever.
 
-        Raises:
-            RuntimeError: in the processes where nothing was wrong; the one that failed raises its own error.
+        Where nothing was wrong it's a RuntimeError; the process that failed raises its own error.
         """
         failure: Exception | None = None
         try:
@@ -92,11 +87,7 @@ class Processes:
 
     @contextmanager
     def connected(self) -> Iterator[None]:
-        """Explain a connection that breaks inside this block.
-
-        Raises:
-            RuntimeError: another process has gone.
-        """
+        """Explain a connection that breaks inside this block, by a RuntimeError: another process has gone."""
         try:
             yield
         except RuntimeError as error:

@@ -168,12 +168,7 @@ def prepare(
 
 
 class PromptQueue:
-    """Prompt numbers in shuffled order, every prompt once before any is repeated.
-
-    Args:
-        seed: decides the order.
-        samples: how often each number is repeated, in a row.
-    """
+    """Prompt numbers in shuffled order, every prompt once before any comes again; each is taken `samples` times."""
 
     def __init__(self, seed: int, samples: int = 1) -> None:
         self.samples = samples

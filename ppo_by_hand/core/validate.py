@@ -22,13 +22,7 @@ ROUNDING = 1e-3
 
 
 def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> None:
-    """Refuse models and settings that would fail later, in words of another library, or train something else.
-
-    Args: as `PPOTrainer`.
-
-    Raises:
-        ValueError: one is of another kind, or has other tokens than the policy.
-    """
+    """Refuse, by a ValueError, what would fail later in words of another library, or train something else."""
     has_critic = hasattr(model, "value_model") or hasattr(model, "value_head")
     actor_and_critic = isinstance(model, nn.Module) and hasattr(model, "policy") and has_critic
     for name, value, fits, what in (
@@ -137,13 +131,7 @@ def check_no_dropout(wrapped: nn.Module, config: PPOConfig, accelerator: Acceler
     """Refuse a model of which two passes in train mode differ, whatever the dropout in it is called.
 
     Dropout that a Hugging Face model reads from its config in each pass is set to 0 there, but only if they differ.
-    Torch's random states are left as they are.
-
-    Args:
-        wrapped: actor and critic, in train mode, placed by the accelerator; their modules hold no dropout any more.
-
-    Raises:
-        ValueError: two passes differ.
+    Torch's random states are left as they are. `wrapped` is actor and critic in train mode, as Accelerate gave them.
     """
     model, device = accelerator.unwrap_model(wrapped), accelerator.device
     length = 1 + min(config.max_new_tokens, 7)  # of a prompt token and a response, as the run needs anyway

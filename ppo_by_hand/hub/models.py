@@ -35,8 +35,6 @@ def load_policy(name: str, say: Callable[[str], None], dtype: str = "float32") -
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
         say(f"the tokenizer of {name} has no pad token: its stop token {tokenizer.eos_token} serves as one")
-    if tokenizer.chat_template is not None:
-        say(f"prompts are put into the chat template of {name}")
     return model, tokenizer
 
 
