@@ -21,7 +21,7 @@ from ..suite.questions import if_right
 from ..suite.runner import entry_of, keep_what_is_loaded, load
 from ..suite.session import Engine
 from . import last_words, own_tests, summary
-from .summary import TOLD, told
+from .summary import TOLD
 
 OPEN = {"not started": "cyan", "waiting": "yellow", "kept": "green"}
 """Status of a test that has neither passed nor failed -> its color."""
@@ -148,7 +148,7 @@ class Running:
         return report
 
     def pytest_report_teststatus(self, report: Any) -> Any:
-        status = told(report).get("status") if report.when == "call" else None
+        status = dict(report.user_properties).get(TOLD, {}).get("status") if report.when == "call" else None
         return (status, status[0], (status.upper(), {OPEN[status]: True})) if status in OPEN else None
 
     @pytest.hookimpl(trylast=True)
