@@ -73,10 +73,6 @@ def test_a_check_names_what_is_wrong_and_is_silent_where_nothing_is(name, change
     assert names(HEALTHY, HEALTHY | change)[:1] == ([name] if name != "first_kl" else [])
 
 
-def test_the_kl_has_to_be_zero_before_the_first_update_only():
-    assert names(HEALTHY, HEALTHY | {"kl": 3.2}) == []
-
-
 def test_the_critic_may_be_bad_at_first_but_not_for_long():
     bad = HEALTHY | {"explained_variance": -0.5}
     assert names(*[bad] * 9) == names(*[bad] * 9, HEALTHY, *[bad] * 9) == []
