@@ -77,7 +77,7 @@ DEMO_SAYS = echo "make demo: SFT, a reward model, PPO with and without the KL pe
 demo: $(READY) ## Train SFT, a reward model and PPO on this machine [PRESET=tiny SEED=0 OUT=runs/demo RESUME=1; your lessons: STACK=tutorial; your models: POLICY= REWARD= PROMPTS= SET= OPTIONS=]
 	@$(if $(filter hub,$(PRESET)),true,$(DEMO_SAYS))
 	@$(CHECK_STACK)
-	@$(BIN)/python -m $(STACK).demo$(if $(filter hub,$(PRESET)),.hub --policy '$(POLICY)' --reward '$(REWARD)' \
+	@$(BIN)/python -u -m $(STACK).demo$(if $(filter hub,$(PRESET)),.hub --policy '$(POLICY)' --reward '$(REWARD)' \
 	  --prompts '$(PROMPTS)' --set '$(SET)' $(OPTIONS), --preset '$(PRESET)') --seed '$(SEED)' --out '$(OUT)' \
 	  $(if $(filter-out 0,$(RESUME)),--resume)
 

@@ -79,19 +79,19 @@ def test_an_unwritten_exercise_is_named_at_once(course, tmp_path, monkeypatch, c
 @pytest.mark.slow
 def test_the_first_lesson_that_is_wrong_is_named_before_the_run(course, tmp_path, monkeypatch, capsys) -> None:
     for file, old, new in (
-        ("lesson02_reward_model/reward_model.py", "chosen - rejected", "rejected - chosen"),
-        ("lesson04_gae/gae.py", "def td_errors(", "def td_errors((("),
+        ("lesson04_gae/gae.py", "rewards + gamma", "rewards - gamma"),
+        ("lesson06_kl_rewards/kl_rewards.py", "def estimate_kl(", "def estimate_kl((("),
     ):
         path = course / "tutorial" / file
         assert old in path.read_text("utf-8")
         path.write_text(path.read_text("utf-8").replace(old, new, 1), "utf-8")
-    monkeypatch.setattr(stack, "LEFT_OUT", {2: stack.LEFT_OUT[2], 4: stack.LEFT_OUT[4]})
+    monkeypatch.setattr(stack, "LEFT_OUT", {4: stack.LEFT_OUT[4], 6: stack.LEFT_OUT[6]})
     said, error = refused(course, tmp_path / "out", monkeypatch, capsys)
     assert error == (
-        "the demo is waiting for lesson 2, which does not agree with the reference: pytest "
-        "testcases/lesson02_reward_model says where; run the reference with make demo\n"
+        "the demo is waiting for lesson 4, which does not agree with the reference: pytest testcases/lesson04_gae "
+        "says where; run the reference with make demo\n"
     )
-    assert "pairwise_loss · wrong value" in said
+    assert "td_errors · wrong value" in said
 
 
 RUNS = json.loads(stack.RECORDED.read_text("utf-8"))["runs"]
