@@ -37,9 +37,18 @@ OUT = -math.inf
         "top-p-of-what-top-k-left": ([1.0, 4.0, 2.0, 3.0], {"top_k": 2, "top_p": 0.5}, [0.0, 1.0, 0.0, 0.0]),
     },
 )
-@pytest.mark.points(9)
+@pytest.mark.points(7)
 def test_sample_token_shares_by_hand(weights, options, shares):
     assert_equal(scenario("shares", of=sample_token)(logits=logs(weights), seed=1, **options), [shares])
+
+
+@pytest.mark.points(2)
+def test_sample_token_keeps_rows_apart():
+    # The same two tokens at other places, with larger logits, and a certain one.
+    weights = [[2.0, 6.0, 1.0, 4.0], [60.0, 10.0, 40.0, 20.0], [0.0, 0.0, 0.0, 7.0]]
+    shares = [[0.0, 0.6, 0.0, 0.4], [0.6, 0.0, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    for options in ({"top_p": 0.7}, {"top_k": 2}):
+        assert_equal(scenario("shares", of=sample_token)(logits=logs(*weights), seed=3, **options), shares)
 
 
 AGREEMENT = {"same seed": True, "same generator once more": False, "other seed": False}
