@@ -237,6 +237,7 @@ def test_save_checkpoint_that_is_interrupted_leaves_the_old_one(fails, error):
     # The disk fails while the second checkpoint (KL coefficient 1 / 16) is written: the first (3 / 16) must be whole.
     answer = SAVED(marks=(3.0, 1.0), fails=fails)
     assert answer["error"] == error, "the OSError to come through"
+    assert not answer["written_elsewhere"], "the unfinished file in the directory itself"
     assert_equal(answer, coefficient=0.1875, scores_in_history=[0.0, 3.0, 6.0])
     assert_equals_reference(answer)
 

@@ -164,18 +164,19 @@ def saved_of(
 ) -> dict[str, Any]:
     """`save_checkpoint` of trainers in the middle of a run, one after the other into one folder.
 
-    What the file holds is read with the reference's `load_checkpoint`.
+    What the file holds is read with the reference's `load_checkpoint`. "written_elsewhere": an unfinished file lay
+    outside the folder; what is written to memory lies nowhere.
 
     Args:
         fails: of the last one, "writing" or "renaming"; the disk then keeps what the one before has left.
     """
-    error = None
-    with tempfile.TemporaryDirectory() as top:
+    error, written = None, list[Path]()
+    with tempfile.TemporaryDirectory() as top, tempfile.TemporaryDirectory() as elsewhere:
         directory = Path(top, folder)
         for number, mark in enumerate(marks):
             trainer = _students(lesson, mark, **settings)
             failing = fails if number == len(marks) - 1 else None
-            with chdir(top), _failing(failing):
+            with chdir(elsewhere), _failing(failing, written):
                 try:
                     trainer.save_checkpoint(directory if as_path else str(directory))
                 except OSError as stopped:
@@ -185,6 +186,7 @@ def saved_of(
         return {
             "error": error,
             "files": sorted(str(path.relative_to(directory)) for path in directory.rglob("*")) if not fails else [],
+            "written_elsewhere": any(not path.is_relative_to(Path(top).resolve()) for path in written),
             "parts_in_training_mode": parts_in_training_mode(trainer),
             **_restored(directory, **settings),
         }
@@ -202,11 +204,15 @@ def _restored(directory: Path, **settings: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _failing(what: str | None) -> Iterator[None]:
-    """When "writing", `torch.save` writes a few bytes and fails; when "renaming", each way to rename a file fails."""
+def _failing(what: str | None, written: list[Path]) -> Iterator[None]:
+    """When "writing", `torch.save` writes a few bytes and fails, and adds the file that it was given to `written`; when
+    "renaming", each way to rename a file fails."""
 
     def save(obj: Any, f: Any, *rest: Any, **more: Any) -> None:
-        if isinstance(f, (str, os.PathLike)):
+        path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+        if isinstance(path, (str, os.PathLike)):
+            written.append(Path(path).resolve())
+        if path is f:
             Path(f).write_bytes(b"half of a checkpoint")
         else:
             f.write(b"half of a checkpoint")
