@@ -2,15 +2,17 @@
 
 import gc
 import os
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from testcases.welcome import greet, refuse_names_of_libraries
-
-refuse_names_of_libraries()
-greet()  # before torch is loaded
+for file in Path.cwd().glob("*.py"):
+    if str(file.parent) in sys.path and file.stem in {*sys.stdlib_module_names, "numpy", "torch", "transformers"}:
+        why = f"so whatever imports {file.stem} gets your file: rename it."
+        raise SystemExit(f"{file.name} has the name of the library {file.stem}, {why}")
 # Models as small as these lose more to a second thread than they gain: on a busy machine two thirds of the time.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

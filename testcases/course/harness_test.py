@@ -11,7 +11,6 @@ import numpy
 import pytest
 import torch
 
-from testcases import welcome
 from testcases.course import complete
 from testcases.course.students import FILE, LESSON, replace_body, solved_folder
 from testcases.harness.catalog import (
@@ -235,24 +234,6 @@ def test_solution_shows_ones_own_code_and_the_courses(tmp_path: Path, monkeypatc
     (folder / "lesson04_gae" / "gae.py").write_text("def td_errors(:", "utf-8")
     with pytest.raises(LookupError, match="tutorial/lesson04_gae/gae.py has no td_errors that can be read"):
         solution.own_code(read_lesson("4"), "td_errors")
-
-
-def test_a_bare_pytest_says_where_to_begin_as_long_as_nothing_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    assert welcome.untouched() and len(welcome.lines()) == 5
-    monkeypatch.setattr(welcome, "TUTORIAL", solved_folder(tmp_path))
-    assert not welcome.untouched()
-    code = """import sys
-from testcases import welcome
-sys.argv = ["bin/pytest"]
-try:
-    welcome.greet()
-finally:
-    assert "torch" not in sys.modules
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == welcome.FAILED and done.stdout.splitlines() == welcome.lines(), done.stderr
 
 
 def test_the_course_ends_with_the_capstone_and_electives_are_listed_apart(monkeypatch, capsys):
