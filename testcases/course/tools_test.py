@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from book.figures.lesson00_one_screen import FAILURE
-from testcases.course.students import own_runs, replace_body, run_pytest, solved_folder
+from testcases.course.students import replace_body, run_pytest, solved_folder
 from testcases.harness.catalog import ROOT
 
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[\w-]+)?\)")
@@ -111,20 +111,6 @@ def test_what_make_would_run_is_a_script_that_a_shell_can_read(target: str) -> N
     written = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     read = subprocess.run(["sh", "-n"], input=written, capture_output=True, text=True)
     assert written and read.returncode == 0, read.stderr + written
-
-
-@pytest.mark.slow
-def test_a_mark_chooses_the_suites_of_its_kind() -> None:
-    """As README, map and lessons say, also where a lesson's suite is in several files."""
-    asked = ["testcases/lesson04_gae", "testcases/lesson08_rollout", "--collect-only", "--subject=solutions"]
-    kinds = ("basic", "advanced")
-    for kind, (status, said) in zip(kinds, own_runs(ROOT, *([*asked, "-m", kind] for kind in kinds)), strict=True):
-        chosen = [line for line in said.splitlines() if line.startswith("testcases/")]
-        of_a_file = [line.split("/")[2] for line in chosen if "/lesson" in line]
-        of_all = {line.partition("[")[0].partition("::")[2] for line in chosen if "/contract_test.py" in line}
-        assert status == 0 and of_a_file and all(file.startswith(kind) for file in of_a_file), said
-        assert len({line.split("/")[1] for line in chosen if "/lesson" in line}) == 2, said
-        assert ("test_agrees_with_the_reference" in of_all) == (kind == "advanced") and of_all
 
 
 @pytest.mark.parametrize("command", ["ppo_by_hand configs", "testcases.harness.student.progress"])

@@ -10,7 +10,7 @@ from functools import cache
 
 from ppo_by_hand.core.files import write_json
 
-from ..catalog import TUTORIAL, Lesson, lesson_names, on_the_path, read_lesson
+from ..catalog import TUTORIAL, Lesson, read_lesson
 from . import progress
 
 SHOWN = progress.FOLDER / "hints.json"
@@ -58,19 +58,13 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
     return "\n".join(lines)
 
 
-def next_open() -> str:
-    """The first lesson on the map's path that has not passed, or the first of all if all have."""
-    state, path = progress.so_far(), on_the_path(lesson_names())
-    return next((name for name in path if progress.left(name, state)), path[0])
-
-
 @progress.said_plainly()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make hint LESSON=4 [EXERCISE=name]", description="Show one more hint.")
-    parser.add_argument("lesson", nargs="?", help='number or folder name, such as "4" (default: the next open lesson)')
+    parser.add_argument("lesson", help='number or folder name, such as "4"')
     parser.add_argument("--exercise", help="(default: the one that failed, or the first that hasn't passed)")
     options = parser.parse_args()
-    print(next_hint(read_lesson(options.lesson or next_open()), options.exercise or None))
+    print(next_hint(read_lesson(options.lesson), options.exercise))
 
 
 if __name__ == "__main__":
