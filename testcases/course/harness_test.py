@@ -194,7 +194,7 @@ def test_progress_keeps_the_worst_case_of_a_function(state: Path):
 
 
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
-    node = "lesson10_bug_hunt/basic_my_tests_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
+    node = "lesson10_bug_hunt/basic_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
     after = keep({node: {"": Result("partly", 0.675)}})
     assert " 10/" in progress.bar("lesson10_bug_hunt", after) and after[node].status == "partly"
     assert "  0/" in progress.bar("lesson10_bug_hunt", keep({node: {"": Result("failed")}}))
