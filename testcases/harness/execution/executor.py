@@ -3,8 +3,8 @@
 A student's lessons are modules on top of the solutions of all others: importlib alone, and the real files. A set of
 them stands under `tutorial` in `sys.modules` while it is loaded and while a call runs, and leaves it afterwards. So
 relative, absolute and function-level imports all find the lessons of the same set. Of its own lessons each is a package
-whose `__path__` is the folder; every other lesson *is* the module of `solutions`, under a second name, or a second one
-of the same file where `solutions` has not loaded it yet.
+whose `__path__` is the folder; every other lesson that the solution needs *is* the module of `solutions`, under a
+second name, and any other one is loaded from there.
 A lesson's `__init__.py` is not run: its public names are looked up in the files that the contract names, one by one,
 so that a broken file costs only the exercises in it.
 """
@@ -158,6 +158,7 @@ class ModuleSet:
         self.modules: dict[str, ModuleType] = {TOP: self._top}
         """Name -> module of this set: what is loaded so far."""
         for name in self.own:
+            importlib.import_module(f"solutions.{name}")  # with the lessons below, whose classes are the same then
             package = self.modules[f"{TOP}.{name}"] = _package(f"{TOP}.{name}", self.folder / name)
             package.__getattr__ = functools.partial(self.public_name, name)  # type: ignore[method-assign]
             setattr(self._top, name, package)
