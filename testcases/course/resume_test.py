@@ -32,8 +32,8 @@ def moody_reward(prompts: list[str], responses: list[str]) -> list[float]:
     return [noise + len(response) / 10 for response in responses]
 
 
-def trainer(log_dir: Path | None = None, schedule=None, optimizer=None, **settings) -> PPOTrainer:
-    parts = {"reward_model": moody_reward, "tokenizer": Numbers(), "schedule": schedule, "optimizer": optimizer}
+def trainer(log_dir: Path | None = None, optimizer=None, **settings) -> PPOTrainer:
+    parts = {"reward_model": moody_reward, "tokenizer": Numbers(), "optimizer": optimizer}
     options = {"num_updates": UPDATES, "batch_size": 4, "max_new_tokens": 5, "log_dir": log_dir and str(log_dir)}
     return small_trainer(parts=parts, **options | {"kl_target": 0.5, "kl_horizon": 20} | settings)
 
@@ -165,17 +165,6 @@ def test_a_run_that_was_stopped_in_the_middle_of_a_step_goes_on_in_the_same_proc
     run.load_checkpoint(tmp_path)
     run.train(PROMPTS)
     assert same_state(run, undisturbed)
-
-
-def test_a_finished_run_may_have_more_updates(tmp_path):
-    """At a constant learning rate it is the longer run; another schedule is stretched from then on."""
-    longer = {"num_updates": 4, "schedule": lambda updates_done: 1.0}
-    seed_everything(3)
-    whole = trainer(**longer)
-    whole.train(PROMPTS)
-    seed_everything(3)
-    trainer(**longer | {"num_updates": 2}).train(PROMPTS, CheckpointFolder(tmp_path).save)
-    assert same_state(resumed(tmp_path, **longer), whole)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")

@@ -161,16 +161,14 @@ def test_a_wrong_temperature_in_training_shows_in_the_first_ratio(capsys):
     assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
 
 
-FAST = {"max_grad_norm": 100.0}
-
-
 @named(
     "settings, sentence",
     {
         "another-reference": ({"reference_seed": 2}, "before the first update the KL from the reference is 0"),
-        "a-huge-learning-rate": ({"learning_rate": 1.0, **FAST}, "the steps of one update moved the policy by"),
-        "a-learning-rate-that-breaks-the-weights": ({"learning_rate": 1e25, **FAST}, "NaN or infinity in"),
-        "frozen-weights": ({"learning_rate": 1e-30}, "changed nothing: a learning_rate too small for float32, frozen"),
+        "a-learning-rate-that-breaks-the-weights": (
+            {"learning_rate": 1e25, "max_grad_norm": 100.0},
+            "NaN or infinity in",
+        ),
     },
 )
 def test_a_faulty_run_is_named_by_the_check_of_its_fault(settings, sentence, capsys):
