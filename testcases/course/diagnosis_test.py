@@ -121,7 +121,7 @@ HEARD = [
     (1, "masked_mean", edit(".mean() => .mean().item()"), "no gradient passes through one"),
     (13, "group_advantages", instead("return torch.zeros_like(scores)"), "doesn't import `torch`"),
     (4, "compute_gae", instead(LOOP), "it needs gamma * lam"),
-    (5, "compute_ppo_loss", instead(SELECTED), "0 / 0 or infinity minus infinity. See line 77"),
+    (5, "compute_ppo_loss", instead(SELECTED), "tokens of advantage 0 are not counted"),
     (4, "compute_response_gae", edit("argsort(dim=1, stable => argsort(1, stable"), "by name"),
     (1, "response_mask", edit(" - stops => "), "expected True, got False"),
     (13, "group_advantages", instead(OF_A_DRAFT), "divided by K"),

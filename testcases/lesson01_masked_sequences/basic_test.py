@@ -184,9 +184,14 @@ def test_first_true_index_by_hand(flags, index):
         "no-stop-ids": ([5, 2, 6], (), 3),
     },
 )
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_response_mask_by_hand(response, stop_token_ids, real):
     assert_equal(response_mask([response], stop_token_ids), [[place < real for place in range(len(response))]])
+
+
+def test_response_mask_keeps_rows_apart():
+    answer = response_mask([[5, 2, 6], [5, 6, 7], [5, 6, 3], [2, 2, 2]], (2, 3))
+    assert_equal(answer, [[True, True, False], [True, True, True], [True, True, True], [True, False, False]])
 
 
 @named(
