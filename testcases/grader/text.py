@@ -52,7 +52,7 @@ def unguarded(text: str) -> str:
 
 def _is_formula(text: str) -> bool:
     """Or would be one without an apostrophe before it: so `guarded` has a way back."""
-    return text.lstrip("'").lstrip().startswith(tuple(FORMULA)) or text.lstrip("'").startswith(("\t", "\r", "\n"))
+    return text.lstrip("'").lstrip().startswith(tuple(FORMULA))
 
 
 def _visible(letter: str) -> str:

@@ -66,7 +66,7 @@ def test_a_score_wins_everywhere_and_comes_back(tmp_path: Path, roster: Path):
     assert imported(tmp_path)[0] == ("Lee, Ann", "10") and "a mark by hand" not in looks(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["=1+1", "'=1", "'tis fine", "@a", "-", "a;=b", "\t=1", "ü\n+1", "''"])
+@pytest.mark.parametrize("text", ["=1+1", "'=1", "'tis fine", "@a", "-", "a;=b", "\t=1", " =1", "ü\n+1", "''"])
 def test_what_somebody_writes_is_no_formula_and_comes_back_as_it_was(text: str):
     assert unguarded(guarded(text)) == text and guarded(text)[:1] not in tuple("=+-@\t\r")
 
@@ -123,6 +123,13 @@ def test_an_id_that_the_instructor_writes_says_whose_it_is(tmp_path: Path, roste
     assert "the id 1.1E+01 of marks.csv is on no line" in looks(tmp_path) and imported(tmp_path) == [
         ("Smith, Bob", "3")
     ]
+
+
+def test_a_list_that_comes_later_says_whose_it_is(tmp_path: Path):
+    report(kept(tmp_path, ANN))
+    (tmp_path / "later.csv").write_text('Student,SIS Login ID\n"Lee, Ann",an\n', "utf-8")
+    report(tmp_path, roster=tmp_path / "later.csv")
+    assert line(tmp_path, "leeann_11")["id"] == "an" and "whose is it?" not in looks(tmp_path)
 
 
 def test_who_handed_in_nothing_has_a_line_and_no_mark_unless_somebody_gives_one(tmp_path: Path, roster: Path):
