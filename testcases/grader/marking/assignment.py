@@ -115,13 +115,12 @@ def from_dict(data: Mapping[str, Any]) -> Assignment:
     for key in data:
         if key not in KEYS:
             raise ValueError(f"{key}: unknown key, expected one of {', '.join(KEYS)}")
-    title, points = data.get("title", TITLE), data.get("points")
-    if not isinstance(title, str) or not title.strip():
-        raise ValueError(f"title: expected a text, got {title!r}")
+    points = data.get("points")
     if points is not None and not (_is_number(points) and points):
         raise ValueError(f"points: expected a number above 0, got {points!r}")
     exercises = _exercises(data)
-    return Assignment(title.strip(), exercises, points, _weights(data.get("weights", {}), exercises))
+    title = str(data.get("title", "")).strip() or TITLE
+    return Assignment(title, exercises, points, _weights(data.get("weights", {}), exercises))
 
 
 def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
@@ -141,39 +140,27 @@ def _exercises(data: Mapping[str, Any]) -> tuple[Exercise, ...]:
 
 def _named(key: str, name: Any) -> list[Exercise]:
     """The exercises of a lesson, or the one of a name: 4, "lesson04", "compute_gae" or "lesson04.compute_gae"."""
-    above, _, below = ("" if isinstance(name, bool) else str(name).strip()).partition(".")
+    above, _, below = str(name).strip().partition(".")
     try:
         lesson = read_lesson(above).name
+        found = [one for one in course_points() if one[0] == lesson and below in ("", one[1])]
     except LookupError:
-        lesson = ""
-    found = [one for one in course_points() if one[0] == lesson and below in ("", one[1])]
-    found = found or [one for one in course_points() if one[1] == above and not below]
-    if not found:
-        numbers = dict.fromkeys(str(read_lesson(one).number) for one, _ in course_points())
-        expected = f"one of {', '.join(numbers)}, or an exercise such as lesson04.compute_gae"
-        raise ValueError(f"{key}: there is no lesson or exercise {name!r}, expected {expected}")
-    if len({one for one, _ in found}) > 1:
-        options = " or ".join(".".join(exercise) for exercise in found)
-        raise ValueError(f"{key}: {name!r} could be two exercises, expected {options}")
+        found = [one for one in course_points() if one[1] == above and not below]
+    if not found or len({lesson for lesson, _ in found}) > 1:
+        numbers = dict.fromkeys(str(read_lesson(lesson).number) for lesson, _ in course_points())
+        expected = f"one of the lessons {', '.join(numbers)}, or one exercise, such as lesson04.compute_gae"
+        raise ValueError(f"{key}: expected {expected}, got {name!r}")
     return found
 
 
 def _weights(table: Any, exercises: tuple[Exercise, ...]) -> dict[str, float]:
-    if not isinstance(table, Mapping):
-        raise ValueError(f"weights: expected a table, such as lesson04 = 2, got {table!r}")
-    found, lessons = {}, dict.fromkeys(lesson for lesson, _ in exercises)
-    for name, weight in table.items():
-        lesson = _named("weights", name)[0][0]
-        if lesson not in lessons or lesson in found:
-            told = f"is not in this assignment, or has a weight already; expected some of {', '.join(lessons)}"
-            raise ValueError(f"weights.{name}: {told}")
-        if not _is_number(weight):
-            raise ValueError(f"weights.{name}: expected a number from 0, got {weight!r}")
-        found[lesson] = float(weight)
-    if found and (left := [lesson for lesson in lessons if lesson not in found]):
-        raise ValueError(f"weights: expected one for each lesson, there is none for {', '.join(left)}")
-    if found and not sum(found.values()):
-        raise ValueError("weights: expected at least one above 0, all are 0")
+    """Of all lessons, or of none."""
+    if not isinstance(table, Mapping) or not all(map(_is_number, table.values())):
+        raise ValueError(f"weights: expected a table of numbers from 0, such as lesson04 = 2, got {table!r}")
+    found = {_named("weights", name)[0][0]: float(weight) for name, weight in table.items()}
+    lessons = dict.fromkeys(lesson for lesson, _ in exercises)
+    if table and (len(table) != len(lessons) or {*found} != {*lessons} or not any(found.values())):
+        raise ValueError(f"weights: expected one for each of {', '.join(lessons)}, and not all 0; got {table!r}")
     return found
 
 
