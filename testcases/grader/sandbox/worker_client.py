@@ -186,12 +186,12 @@ class _Clock:
     """Of one question: the time that the worker waits for a core is not its own.
 
     Args:
-        process: the worker's number, None if it is not known.
+        times: a descriptor of the kernel's file about the worker's time, -1 if there is none.
         seconds: of its own time.
     """
 
-    def __init__(self, process: int | None, seconds: float) -> None:
-        self._process, self._seconds = process, seconds
+    def __init__(self, times: int, seconds: float) -> None:
+        self._times, self._seconds = times, seconds
         self._started, self._waited = time.monotonic(), self._waiting()
 
     def left(self) -> float:
@@ -210,8 +210,7 @@ class _Clock:
     def _waiting(self) -> float:
         """The seconds that the process has been ready to run, and did not; 0 where the kernel does not say."""
         try:
-            with open(f"/proc/{self._process}/schedstat", "rb") as file:
-                return int(file.read().split()[1]) / 1e9
+            return int(os.pread(self._times, 100, 0).split()[1]) / 1e9
         except (OSError, IndexError, ValueError):
             return 0.0
 
@@ -248,8 +247,8 @@ class _Handed:
         self._file.close()
 
 
-def _shake_hands(channel: socket.socket, handed: _Handed, left: Callable[[], float]) -> int | None:
-    """Give a new worker its memory; the number of its process, from the kernel.
+def _shake_hands(channel: socket.socket, handed: _Handed, left: Callable[[], float]) -> int:
+    """Give a new worker its memory; a descriptor for its `_Clock`, by the number that the kernel says it has.
 
     Raises:
         OSError: nobody answers.
@@ -263,8 +262,10 @@ def _shake_hands(channel: socket.socket, handed: _Handed, left: Callable[[], flo
         raise ConnectionError("the worker did not start")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            return _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0] or None
-    return None
+            number = _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0]
+            with contextlib.suppress(OSError):
+                return os.open(f"/proc/{number}/schedstat", os.O_RDONLY)
+    return -1
 
 
 class _Worker:
@@ -283,11 +284,11 @@ class _Worker:
         self.fresh, self.link = True, link
         self.channel, self.status = sandbox.open(lesson, link)
         self.handed = _Handed()
-        self.process: int | None = None
+        self.times = -1
         self.loaded: set[str] = set()
-        deadline = _Clock(None, self.limits.load_seconds).left
+        deadline = _Clock(-1, self.limits.load_seconds).left
         try:
-            self.process = _shake_hands(self.channel, self.handed, deadline)
+            self.times = _shake_hands(self.channel, self.handed, deadline)
             self._send_files(files, staging.tree(lesson, exercise, solved=link is None))
             answer, _ = wire.receive(self.channel, deadline)
         except (OSError, wire.BadFrame) as error:
@@ -313,7 +314,7 @@ class _Worker:
         asked = {"load": [call.lesson, call.exercise, seconds]}
         seconds += self.limits.import_seconds
         late = _late(f"its file was not loaded after {seconds:g} seconds")
-        answer, _ = self._exchange(asked, b"", _Clock(self.process, seconds + self.limits.grace_seconds), late)
+        answer, _ = self._exchange(asked, b"", _Clock(self.times, seconds + self.limits.grace_seconds), late)
         if answer != {"loaded": True}:
             self.end()
             raise _Ended(late)
@@ -329,7 +330,7 @@ class _Worker:
         seconds = min(call.seconds, self.limits.call_seconds)
         header, body = wire.pack(call if call.seconds == seconds else replace(call, seconds=seconds))
         place = self.handed.put(body)
-        clock = _Clock(self.process, seconds + self.limits.grace_seconds)
+        clock = _Clock(self.times, seconds + self.limits.grace_seconds)
         asked, late = {"call": header, "place": place}, _late(f"stopped after {seconds:g} seconds")
         answer, body_back = self._exchange(asked, b"" if place else body, clock, late)
         try:
@@ -377,7 +378,7 @@ class _Worker:
 
     def settle(self) -> StudentError | None:
         """Call its name; anything but the echo was not sent by the worker, which is gone then."""
-        clock = _Clock(self.process, self.limits.grace_seconds)
+        clock = _Clock(self.times, self.limits.grace_seconds)
         try:
             answer, _ = self._exchange({"settle": True}, b"", clock, _late("it does not answer any more"))
         except _Ended as ended:
@@ -402,6 +403,9 @@ class _Worker:
         if self.link:
             self.link.close()
         self.handed.close()
+        if self.times >= 0:
+            os.close(self.times)
+            self.times = -1
         try:
             self.status.settimeout(10)
             self.status.shutdown(socket.SHUT_WR)
@@ -449,7 +453,7 @@ class _Behind:
         header, body = wire.pack(call)
         near, far = socket.socketpair()
         self.number = secrets.randbits(62)
-        deadline = _Clock(None, self.worker.limits.load_seconds).left
+        deadline = _Clock(-1, self.worker.limits.load_seconds).left
         try:
             with near:
                 wire.send(self.worker.channel, {"id": self.number, "behind": header}, body, deadline)
@@ -461,7 +465,7 @@ class _Behind:
 
     def said(self, seconds: float) -> list[bool] | None:
         """What was said over the link, now that it is closed; None if the worker is lost."""
-        deadline = _Clock(self.worker.process, seconds).left
+        deadline = _Clock(self.worker.times, seconds).left
         with contextlib.suppress(OSError, wire.BadFrame):
             answer, _ = wire.receive(self.worker.channel, deadline)
             if type(answer) is dict and answer.get("id") == self.number:
