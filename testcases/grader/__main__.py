@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 # The answers of the reference are computed as a student's are: on the CPU, with one thread, without the network.
-os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
+os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
 from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog import TUTORIAL  # noqa: E402

@@ -29,7 +29,7 @@ from ..sandbox.sandbox import Limits, Sandbox
 from ..status import GRADER
 from ..text import clean
 from .assignment import Assignment
-from .grade import Grader, Secret, has_grader_error, plan
+from .grade import Grader, Secret, answer_what_all_are_asked, has_grader_error, plan
 
 AT_A_TEST = "at a test"
 """Where the grader failed, but for which there is a result."""
@@ -79,6 +79,8 @@ def grade_all(hand_ins: list[HandIn], out: Path, batch: Batch) -> None:
         left.unlink()
     plan(batch.assignment.exercises)  # Before processes are forked, so that each has the suites.
     staging.prepare(batch.assignment.exercises)
+    if sum(not (results / f"{one.file_name}.json").exists() for one in hand_ins) > 2:
+        answer_what_all_are_asked(batch.assignment.exercises)
     keep_what_is_loaded()
     with tqdm(total=len(hand_ins), unit="submission", dynamic_ncols=True, disable=None) as bar:
         failed = [one for one in _marked(hand_ins, results, batch, batch.jobs, bar) if one]

@@ -359,6 +359,14 @@ def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tup
     return plan
 
 
+def answer_what_all_are_asked(exercises: tuple[Exercise, ...]) -> None:
+    """Answer the questions that are the same for everybody, four of ten, before processes are forked."""
+    with Engine(shared_reference(), is_heard=False).active():
+        for tests in (tests for lesson in plan(exercises).values() for tests in lesson.values()):
+            for case in (case for group in tests.values() for case in group):
+                case.run()
+
+
 def _summary(results: list[Result], unloaded: str = "") -> dict[str, Any]:
     """One exercise.
 
