@@ -14,12 +14,9 @@ from typing import Any, cast
 
 from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog import Entry, read_lesson
-from testcases.harness.diagnosis.explain import Explanation, FirstFailure
-from testcases.harness.diagnosis.values import Diagnosis
 from testcases.harness.execution.errors import text_of
-from testcases.harness.execution.executor import Executor
-from testcases.harness.execution.messages import Call, Outcome, StudentError
-from testcases.harness.oracle.reference import Reference, shared_reference
+from testcases.harness.execution.messages import Call, StudentError
+from testcases.harness.oracle.reference import shared_reference
 from testcases.harness.report.errors import Kept, NotStarted, Waiting
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.suite.anti_gaming import not_earned
@@ -57,8 +54,6 @@ MOST_SHOWN, MOST_LINES = 2_000_000, 20_000
 KEY, SEED_BITS = "secret.key", 128
 ALLOCATOR = "DefaultCPUAllocator"
 """Torch's, in the message of its RuntimeError where there is no memory left."""
-SEARCHES = 2
-"""How often the cause of a wrong exercise is looked for."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +148,7 @@ class Grader:
             # One for each lesson, so that no answer is kept longer than that.
             subject = InSandbox(self.sandbox, submission.files)
             seed = self.secret.seed(lesson, submission.content)
-            with Engine(subject, seed=seed, explanation=Sparing, believes=False, pays_once=True).active() as engine:
+            with Engine(subject, seed=seed, believes=False, pays_once=True).active() as engine:
                 try:
                     found = {name: self._exercise(engine, submission, name, tests) for name, tests in exercises.items()}
                 finally:
@@ -395,23 +390,3 @@ def _points(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 def has_grader_error(result: Mapping[str, Any]) -> bool:
     exercises = (one for lesson in result["lessons"].values() for one in lesson["exercises"].values())
     return any(test["status"] == GRADER for exercise in exercises for test in exercise["tests"])
-
-
-class Sparing(Explanation):
-    """The search for causes where many answers are marked.
-
-    One cause an exercise is enough: each search runs all wrong answers, which costs more than the test.
-    Where live objects are made for each call, only those of the exercise itself: a neighbor has a row of its own.
-    """
-
-    def __init__(self, subject: Executor, reference: Reference, first_failure: FirstFailure) -> None:
-        super().__init__(subject, reference, first_failure)
-        self._tried: dict[tuple[str, str], int] = {}
-
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
-        key = call.lesson, call.exercise
-        if self._tried.get(key, 0) >= SEARCHES:
-            return Diagnosis()
-        found = super().diagnose(call, outcome, neighbors and not call.scenario)
-        self._tried[key] = SEARCHES if found.is_found else self._tried.get(key, 0) + 1
-        return found
