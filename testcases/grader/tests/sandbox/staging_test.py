@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,3 +112,11 @@ def test_on_another_system_it_says_what_it_needs(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(box.NoSandbox, match="make check needs Linux, or a Linux container"):
         box.check_sandbox(kind)
+
+
+def test_where_no_namespaces_are_allowed_it_says_how_to_allow_them(bubblewrap: None, monkeypatch: pytest.MonkeyPatch):
+    failed = subprocess.CompletedProcess([], 1, "", "bwrap: Operation not permitted")
+    monkeypatch.setattr(box, "run_in_it", lambda *of: failed)
+    told = r"Operation not permitted\)\. In a container, run it as an ordinary user, with docker run --security-opt"
+    with pytest.raises(box.NoSandbox, match=told):
+        box.check_bubblewrap.__wrapped__()
