@@ -157,7 +157,7 @@ CASES = {
         "signal.setitimer(signal.ITIMER_REAL, 0)\nsignal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True:\n    pass",
         "sum(itertools.repeat(0))", "while True:\n    print('x' * 1000)")),
     "waits": Case("takes time without working: sleeps, each call a little, answers byte by byte", "timeout wrong", (
-        "time.sleep(10**6)", "time.sleep(0.9)\n" + SEVEN, '''
+        "time.sleep(10**6)", "time.sleep(0.7)\n" + SEVEN, '''
         channel, data = max(channels(), key=lambda one: one.fileno()), frame(b"{}" * 1000)
         for byte in data:
             channel.send(bytes([byte]))
