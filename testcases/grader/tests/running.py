@@ -61,10 +61,6 @@ def times(out: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
 
 
-def without_times(out: Path) -> dict[str, dict[str, Any]]:
-    return {name: {**result, "seconds": 0} for name, result in results(out).items()}
-
-
 def tree(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -22,11 +22,8 @@ from testcases.harness.suite.session import Engine
 
 MISTAKES = {
     ("lesson01_masked_sequences", "gather_log_probs", "temperature_ignored"): ["response_log_probs"],
-    ("lesson02_reward_model", "pairwise_loss", "minus_forgotten"): ["train_reward_model"],
     ("lesson04_gae", "td_errors", "dones_ignored"): ["gae_ends", "n_step_advantages", "compute_gae"],
-    ("lesson04_gae", "compute_gae", "nothing_carried"): ["compute_response_gae"],
     ("lesson06_kl_rewards", "estimate_kl", "k3_ratio_inverted"): ["compute_rewards"],
-    ("lesson08_rollout", "sample_token", "temperature_ignored"): ["generate"],
 }
 """Lesson, exercise and the mistake made in it: the exercises that are right but for that."""
 CALL = "deltas = td_errors(rewards, values, dones, gamma)"
@@ -107,8 +104,7 @@ def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
 
 @pytest.mark.slow
 def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: Path):
-    found = [one for one in MISTAKES if one[0][6:8] in ("01", "04", "06")]
-    people = {"lee": [found[0], found[1], found[3]], "pia": []}
+    people = {"lee": [*MISTAKES][:2], "pia": []}
     home = {}
     for name, mistakes in people.items():
         folder = student(tmp_path / name, *mistakes)
@@ -129,7 +125,7 @@ def test_pytest_and_make_check_give_the_same_points(bubblewrap: None, tmp_path: 
     rewritten(folder / TARGET, "td_errors", lambda _: ENDLESS)
     shutil.copytree(folder / LESSON, tmp_path / "in" / "eli" / LESSON)
     home["eli"] = {LESSON: sum(entry.points for entry in entries(LESSON) if entry.exercise in CALLERS)}
-    asked = "--lessons", "1 4 6", "--limits", "call_seconds=1"  # What is right needs milliseconds.
+    asked = "--lessons", "1 4", "--limits", "call_seconds=1"  # What is right needs milliseconds.
     done = check(str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "2", *asked)
     assert done.returncode == 0, done.stdout + done.stderr
     for name, result in results(tmp_path / "out").items():
