@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from testcases.course.students import HANGS, around_pytest, own_course, own_runs
+from testcases.grader.tests.running import check
 from testcases.harness.catalog import ROOT
 
 LESSON = "lesson01_masked_sequences"
@@ -161,7 +162,7 @@ def test_make_check_gives_the_points_that_pytest_shows(course: Path, tmp_path: P
     found = own_runs(course, *[(SUITE,)] * len(students), texts=texts)
     shown = {name: re.findall(r"(\d+)/\d+ points", said) for name, (_, said) in zip(students, found, strict=True)}
     arguments = str(tmp_path / "in"), "--out", str(tmp_path / "out"), "--jobs", "1", "--sandbox", "none"
-    assert run(course, "testcases.grader", *arguments, "--lessons", "1")[0] == 0
+    assert check(*arguments, "--lessons", "1").returncode == 0
     with open(tmp_path / "out/marks.csv", encoding="utf-8-sig", newline="") as file:
         assert {row["student"]: [row["points"]] for row in csv.DictReader(file)} == shown
     for page in (tmp_path / "out/report/students").iterdir():
