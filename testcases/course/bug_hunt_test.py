@@ -19,13 +19,13 @@ from testcases.harness.student import own_tests
 from testcases.harness.suite.asserts import named
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
-from testcases.lesson10_bug_hunt import bank
+from testcases.lesson10_bug_hunt import grading
 from testcases.lesson10_bug_hunt.grading import behind, grade
 from testcases.lesson10_bug_hunt.runs import clear_run, run
 from testcases.lesson10_bug_hunt.scenarios_behind import Behind
 
 LESSON = "lesson10_bug_hunt"
-EACH = pytest.mark.parametrize("function", bank.LESSONS)
+EACH = pytest.mark.parametrize("function", grading.LESSONS)
 HEAD = """
 import torch
 import pytest
@@ -51,9 +51,9 @@ def verdict(function: str, source: str | None = None, chosen: Any = None) -> lis
 
 @EACH
 def test_no_implementation_raises_so_that_a_call_alone_catches_nothing(function: str):
-    assert len(bank.right(function)) >= 2 and len({one.source for one in bank.wrong(function)}) >= 40
-    lesson, chosen = bank.LESSONS[function], [*bank.right(function), *bank.wrong(function)]
-    answering = Behind(function, bank.packed(chosen))
+    assert len(grading.right(function)) >= 2 and len({one.source for one in grading.wrong(function)}) >= 40
+    lesson, chosen = grading.LESSONS[function], [*grading.right(function), *grading.wrong(function)]
+    answering = Behind(function, grading.packed(chosen))
     for one in chosen:
         for asked in examples(lesson, function):
             given, names = [*asked.arguments.values()], [*asked.arguments]
@@ -64,7 +64,7 @@ def test_no_implementation_raises_so_that_a_call_alone_catches_nothing(function:
 
 @EACH
 def test_reference_tests_accept_all_right_and_refuse_all_wrong_ones(function: str):
-    chosen = [*bank.right(function), *bank.wrong(function)]
+    chosen = [*grading.right(function), *grading.wrong(function)]
     assert verdict(function, chosen=chosen) == [one.question is not None for one in chosen]
 
 
@@ -82,14 +82,14 @@ def test_tests_that_look_at_shapes_earn_less_than_a_tenth(function: str):
     parts = "[*zip(first, second)]" if function == "compute_gae" else "[(first, second)]"
     body = f"first, second = {call}, {call}\n    assert type(first) is type(second)\n    assert all("
     body += f"part.shape == other.shape and part.dtype == other.dtype and part.dim() < 3 for part, other in {parts})"
-    found = verdict(function, f"{HEAD}\ndef test_{function}():\n    {body}\n", bank.wrong(function))
+    found = verdict(function, f"{HEAD}\ndef test_{function}():\n    {body}\n", grading.wrong(function))
     assert sum(found) < 0.1 * len(found)
 
 
 def test_parts_read_by_name_earn_what_parts_read_by_place_do():
     by_name = f"{GAE}assert {ONE}.advantages.item() == pytest.approx(0.99)\n"
     by_place = by_name.replace(".advantages", "[0]")
-    found = [verdict("compute_gae", source, bank.wrong("compute_gae")) for source in (by_name, by_place)]
+    found = [verdict("compute_gae", source, grading.wrong("compute_gae")) for source in (by_name, by_place)]
     assert found[0] == found[1] and any(found[0]) and not all(found[0])
 
 
@@ -153,7 +153,7 @@ def test_a_report_says_whose_mistake_it_is_and_shows_the_line(body: str, kind: s
 def test_marks_are_those_of_pytest(mark: str, refused: bool):
     body = f"pass\n\n@pytest.mark.{mark}\ndef test_compute_gae_marked(wanted=0.0, more=0.0):\n"
     source = f"{GAE}{body}    assert {RIGHT}.item() == wanted + more\n"
-    assert verdict("compute_gae", source, bank.right("compute_gae")[:1]) == [refused]
+    assert verdict("compute_gae", source, grading.right("compute_gae")[:1]) == [refused]
 
 
 def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(
@@ -183,7 +183,7 @@ def test_half_of_the_mistakes_are_half_of_the_points_and_one_question():
         with pytest.raises(CheckFailed) as caught:
             grade(Call(LESSON, "test_compute_gae"))
     said = " ".join(str(caught.value).split())
-    assert 0.1 < caught.value.share < 0.9 and any(question in said for question in bank.WRONG["compute_gae"])
+    assert 0.1 < caught.value.share < 0.9 and any(question in said for question in grading.WRONG["compute_gae"])
 
 
 def test_a_run_that_looks_like_another_fault_is_not_asked():

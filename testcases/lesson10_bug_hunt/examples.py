@@ -25,8 +25,7 @@ from tutorial.lesson10_bug_hunt import test_compute_ppo_loss as of_ppo_loss
 from tutorial.lesson10_bug_hunt import test_compute_rewards as of_rewards
 from tutorial.lesson10_bug_hunt import test_response_mask as of_mask
 
-from .bank import drawn
-from .grading import behind, function_of
+from .grading import behind, drawn, function_of
 from .runs import FAULTS, clear_run
 
 TRAINING = 10.0

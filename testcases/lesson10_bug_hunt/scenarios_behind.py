@@ -15,7 +15,7 @@ class Behind:
 
     Args:
         function: its name.
-        bank: their files, as `bank.packed` makes them.
+        bank: their files, as `grading.packed` makes them.
 
     Attributes:
         said: of each, in order, whether the tests refuse it.

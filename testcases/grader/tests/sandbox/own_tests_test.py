@@ -10,13 +10,12 @@ from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.sandbox.worker_client import InSandbox
 from testcases.harness.execution.executor import Executor, solutions_changed
 from testcases.harness.execution.messages import Call
-from testcases.lesson10_bug_hunt import bank
-from testcases.lesson10_bug_hunt.grading import behind
+from testcases.lesson10_bug_hunt import grading
 
 LESSON, FILE = "lesson10_bug_hunt", "lesson10_bug_hunt/my_tests.py"
 CODES = [
     function.co_code
-    for one in bank.right("compute_gae")
+    for one in grading.right("compute_gae")
     for function in compile(one.source, "", "exec").co_consts
     if isinstance(function, CodeType) and function.co_name == "compute_gae"
 ]
@@ -95,13 +94,13 @@ def test_compute_ppo_loss():
 """One looks, and is asked twice; one says other verdicts, and one writes at the end."""
 
 
-def chosen(function: str) -> Sequence[bank.Implementation]:
-    (right, another, *_), wrong = bank.right(function), bank.wrong(function)
+def chosen(function: str) -> Sequence[grading.Implementation]:
+    (right, another, *_), wrong = grading.right(function), grading.wrong(function)
     return wrong[0], right, wrong[9], another, wrong[20]
 
 
 def refused(subject: Executor, function: str) -> list[bool]:
-    asked = behind(Call(LESSON, f"test_{function}"), chosen(function))
+    asked = grading.behind(Call(LESSON, f"test_{function}"), chosen(function))
     found = subject.run(replace(asked, seconds=30.0))
     return [] if found.error else found.value["refused"]
 
