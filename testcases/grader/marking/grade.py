@@ -301,15 +301,21 @@ def _how_it_died(path: str, error: StudentError) -> str:
 
 
 def _keep_what_is_earned(engine: Engine, results: list[Result]) -> None:
-    """Of one exercise; the tests that no work stands behind turn to wrong."""
+    """Of one exercise; the tests that no work stands behind turn to wrong, or to not asked where nobody could see."""
     passed = {result.entry.test: result.calls for result in results if result.status == PASSED}
     if not passed or len(passed) == len(results):
         return
     lesson, exercise = results[0].entry.lesson, results[0].entry.exercise
     why = not_earned(engine, lesson, exercise, passed)
+    late = cast(InSandbox, engine.subject).refused(lesson, exercise)
     for result in results:
         if text := why.get(result.entry.test):
             result.status, result.told = WRONG, f"{lesson} · {exercise} · not earned\n{text}"
+            if late:
+                result.status, result.told = (
+                    NOT_ASKED,
+                    f"{lesson} · {exercise} · not asked for new numbers\n{late.message}",
+                )
 
 
 def _say_what_is_right(results: list[Result]) -> None:

@@ -53,7 +53,7 @@ class InSandbox:
 
     def run(self, call: Call) -> Outcome:
         key, file = (call.lesson, call.exercise), f"{call.lesson}/{read_lesson(call.lesson).file_of(call.exercise)}"
-        if refused := self._refused(key, file):
+        if refused := self.refused(*key):
             return Outcome(error=refused)
         serves = call.lesson, call.exercise if call.lesson in staging.APART else ""
         if self._worker and self._worker.serves != serves:
@@ -97,8 +97,9 @@ class InSandbox:
             self.unloaded.setdefault(file, error)
             self._lost_loads.setdefault(file, []).append(error)
 
-    def _refused(self, key: tuple[str, str], file: str) -> StudentError | None:
+    def refused(self, lesson: str, exercise: str) -> StudentError | None:
         """Why an exercise is asked nothing more."""
+        key, file = (lesson, exercise), f"{lesson}/{read_lesson(lesson).file_of(exercise)}"
         ends, loads, limits = self._ends.get(key, []), self._lost_loads.get(file, []), self.limits
         if loads and (loads[-1].kind == "timeout" or len(loads) >= limits.ends):
             self.unloaded.setdefault(file, loads[-1])
