@@ -11,10 +11,8 @@ from __future__ import annotations
 import sys
 
 from . import CONFIGS, __version__
-from .core.progress import while_read
 
 
-@while_read()
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 for bad input or an error, 2 for an unknown command."""
     command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
@@ -52,16 +52,6 @@ class Processes:
         with self.connected():
             found: list[Thing] = gather_object(things)
             return found
-
-    def check_same(self, settings: Mapping[str, object]) -> None:
-        """Refuse other settings in another process: all would go on with updates that belong to none of them."""
-        first, *others = self.collect([settings])
-        for process, other in enumerate(others, start=1):
-            for name in (name for name in first if other[name] != first[name]):
-                raise ValueError(
-                    f"expected the same settings in each process, got {name} {first[name]!r} in process 0 and "
-                    f"{other[name]!r} in process {process}"
-                )
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Gather the tensors of all processes, (...) -> (N, ...); the shape must be the same in each."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def quiet() -> None:
@@ -23,15 +20,3 @@ def say_check(sentence: str) -> None:
 
     if PartialState().is_main_process:
         tqdm.write(f"check: {sentence}", file=sys.stderr)
-
-
-@contextmanager
-def while_read() -> Iterator[None]:
-    """End what is printed inside in silence when nobody reads on, as in `ppo-by-hand train ... | head`."""
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes at the end

@@ -7,7 +7,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from ppo_by_hand.core.progress import while_read
 from testcases.harness.catalog import TUTORIAL
 from testcases.harness.oracle.mutations import all_stubs, write_files
 
@@ -34,7 +33,6 @@ def drift(tutorial: Path = TUTORIAL) -> list[str]:
     return found
 
 
-@while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make stubs", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="only say where the trees disagree; exit 1 if they do")

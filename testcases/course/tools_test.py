@@ -1,6 +1,5 @@
 """The commands, README.md and its pictures: what make does, installs and says, and what takes a core for long."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -111,15 +110,3 @@ def test_what_make_would_run_is_a_script_that_a_shell_can_read(target: str) -> N
     written = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     read = subprocess.run(["sh", "-n"], input=written, capture_output=True, text=True)
     assert written and read.returncode == 0, read.stderr + written
-
-
-@pytest.mark.parametrize("command", ["ppo_by_hand configs", "testcases.harness.student.progress"])
-def test_a_reader_who_leaves_is_no_error(command: str) -> None:
-    """As `head` does. Few lines are printed at the end of the process only, many before it."""
-    reads, writes = os.pipe()
-    os.close(reads)
-    try:
-        done = subprocess.run([sys.executable, "-m", *command.split()], cwd=ROOT, stdout=writes, stderr=subprocess.PIPE)
-    finally:
-        os.close(writes)
-    assert (done.returncode, done.stderr) == (0, b"")

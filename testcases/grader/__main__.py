@@ -22,7 +22,6 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 # The answers of the reference are computed as a student's are: on the CPU, with one thread, without the network.
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", ACCELERATE_USE_CPU="true")
 
-from ppo_by_hand.core.progress import while_read  # noqa: E402
 from testcases.harness.catalog import TUTORIAL  # noqa: E402
 
 from .intake.exports import HandIn, find  # noqa: E402
@@ -42,7 +41,6 @@ OWN = HandIn("tutorial", "tutorial", [(TUTORIAL, "tutorial")])
 """The working tree."""
 
 
-@while_read()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make check", description="Grade your lessons, or a folder of submissions.")
     parser.add_argument("submissions", nargs="?", default="", help="folder with a folder or archive for each student")

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ppo_by_hand.core.progress import while_read
 from tiny_models.checkpoints import REWARD_MODEL, SFT
 
 Row = tuple[float, float, float, str]
@@ -110,7 +109,6 @@ def train(chosen: argparse.Namespace, load: Callable[[], Any], rows: list[Row]) 
         rows.append(row)
 
 
-@while_read()
 def main(arguments: list[str] | None = None, load: Callable[[], Any] = load) -> int:
     parser = argparse.ArgumentParser(prog="python -m tutorial.lesson00_one_screen", description="PPO on one screen.")
     parser.add_argument("--kl-coef", help="in place of KL_COEF in ppo.py; 0: without the penalty")

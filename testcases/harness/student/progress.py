@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from ppo_by_hand.core.files import write_json
-from ppo_by_hand.core.progress import while_read
 
 from ..catalog import ROOT, Entry, course_lessons, electives, lesson_names, on_the_path, read_lesson, text_of
 
@@ -190,10 +189,9 @@ def next_step(lessons: Iterable[str], state: State) -> str:
 
 @contextmanager
 def said_plainly() -> Iterator[None]:
-    """A LookupError ends the command with its message alone, without a traceback; a reader who left, in silence."""
+    """A LookupError ends the command with its message alone, without a traceback."""
     try:
-        with while_read():
-            yield
+        yield
     except LookupError as error:
         print(error.args[0], file=sys.stderr)
         sys.exit(2)
