@@ -33,7 +33,7 @@ def answering(tmp_path: Path, body: str) -> Path:
 
 def failures(subject: Path | Engine, whole: str = "", of: Collection[str] = ()) -> dict[str, list[CheckFailed]]:
     """By exercise of lesson 4, or of these alone, the first test that fails, and of one every test."""
-    engine = Engine(executor.student(subject)) if isinstance(subject, Path) else subject
+    engine = Engine(executor.InProcess(subject)) if isinstance(subject, Path) else subject
     found: dict[str, list[CheckFailed]] = {}
     with engine.active():
         for case in {case.node: case for case in cases(LESSON)}.values():
@@ -148,7 +148,7 @@ class Counted:
 
 def test_an_endless_loop(tmp_path: Path):
     loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
-    subject = Counted(executor.student(answering(tmp_path, loop)))
+    subject = Counted(executor.InProcess(answering(tmp_path, loop)))
     found = failures(Engine(subject, seconds=0.2))
     mine = [call for call in subject.asked if call.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
@@ -157,7 +157,7 @@ def test_an_endless_loop(tmp_path: Path):
 
 
 def test_after_two_calls_that_do_not_end_an_exercise_is_asked_nothing_more(tmp_path: Path):
-    subject = Counted(executor.student(answering(tmp_path, "while gamma == 0.125:\n    pass\nreturn rewards")))
+    subject = Counted(executor.InProcess(answering(tmp_path, "while gamma == 0.125:\n    pass\nreturn rewards")))
     engine = Engine(subject, seconds=0.1)
     calls = [example(Call(LESSON, "td_errors"), [1.0], [2.0, 4.0], [0], gamma=gamma) for gamma in (0.125, 0.5) * 2]
     other = example(Call(LESSON, "compute_gae"), [1.0], [2.0, 4.0], [0])

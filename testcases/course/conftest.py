@@ -53,4 +53,4 @@ def stub_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def stubs(stub_folder: Path) -> executor.InProcess:
-    return executor.student(stub_folder)
+    return executor.InProcess(stub_folder)

@@ -40,7 +40,7 @@ EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0]
 
 def test_a_failure_says_what_pytest_expected_in_words():
     def of(test):
-        with Engine(executor.solutions()).active():
+        with Engine(executor.InProcess(SOLUTIONS, own=())).active():
             return str(Case(entries("lesson04_gae")[0], "", test, {}).run())
 
     def does_not_raise():
@@ -66,7 +66,7 @@ def test_a_failure_says_what_pytest_expected_in_words():
 def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
-    with Engine(executor.student(folder)).active(), pytest.raises(CheckFailed) as failure:
+    with Engine(executor.InProcess(folder)).active(), pytest.raises(CheckFailed) as failure:
         assert_equal(compute_gae(**{**EPISODE, "dones": [1.0, 0.0]}, lam=0.5), advantages=[-1.0, 3.0])
     assert "`td_errors`, which `compute_gae` calls, isn't right yet.\nThere, nothing is removed at a done" in str(
         failure.value
@@ -77,7 +77,7 @@ def test_what_a_call_prints_is_shown_once(tmp_path: Path, capsys: pytest.Capture
     """However often the harness has to ask again to find out who pays for it, and why."""
     folder = solved_folder(tmp_path)
     replace_body(folder, "print('here')\nreturn 2 * rewards")
-    with Engine(executor.student(folder), pays_once=True).active(), pytest.raises((CheckFailed, Kept)):
+    with Engine(executor.InProcess(folder), pays_once=True).active(), pytest.raises((CheckFailed, Kept)):
         assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[1.75, 3.0])
     assert capsys.readouterr().out == "here\n"
 
@@ -265,7 +265,7 @@ def test_a_link_to_nothing_is_no_file(state: Path):
     folder = solved_folder(state / "student")
     (folder / LESSON / f".#{FILE}").symlink_to("somebody@host.1")
     replace_body(folder, "return 2 * rewards")
-    with Engine(executor.student(folder), pays_once=True).active(), pytest.raises(Kept):
+    with Engine(executor.InProcess(folder), pays_once=True).active(), pytest.raises(Kept):
         assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[1.75, 3.0])
     kept = reset.reset(read_lesson("4"), folder)
     assert kept is not None and (kept / FILE).is_file()
@@ -329,7 +329,7 @@ sys.stderr = codecs.getwriter("utf-8")(sys.stderr.detach())
 sys.stderr.write("c")
 """
     path.write_text(path.read_text("utf-8").replace("import torch\n", f"{top}\nimport torch\n", 1), "utf-8")
-    with Engine(executor.student(folder)).active() as engine:
+    with Engine(executor.InProcess(folder)).active() as engine:
         for _ in range(2):
             outcome = engine.ask(example(td_errors, **EPISODE))
             assert outcome.error is None and capsys.readouterr() == ("b\n", ""), outcome

@@ -7,7 +7,6 @@ them.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import pdb
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .errors import Missing, TookTooLong, describe, frames_of
+from .errors import TookTooLong, describe, frames_of
 from .messages import Call, Outcome, copy_plain, fields_of, identical, tensors_in, to_plain
 
 if TYPE_CHECKING:
@@ -80,7 +79,9 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
                         if scenario:
                             answer = scenario(modules.lesson(call.lesson), *line, **arguments)
                         else:
-                            answer = _called(function, call, arguments)
+                            positional = [*arguments.values()][: call.positional]
+                            named = {name: arguments[name] for name in [*arguments][call.positional :]}
+                            answer = function(*positional, **named)
                         phase = "backward"
                         gradients = _gradients(answer, leaves, call) if leaves else {}
                         phase = "answer"
@@ -96,13 +97,6 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
     left_behind = state.restore()
     changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
     return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
-
-
-def _called(function: Any, call: Call, arguments: dict[str, Any]) -> Any:
-    if not callable(function):
-        raise Missing(f"{call.exercise} is not a function but {type(function).__name__}")
-    positional = [*arguments.values()][: call.positional]
-    return function(*positional, **{name: arguments[name] for name in [*arguments][call.positional :]})
 
 
 def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
@@ -219,12 +213,6 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "torch.is_grad_enabled()": (torch.is_grad_enabled, torch.set_grad_enabled),
     "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
     "torch.get_default_device()": (torch.get_default_device, torch.set_default_device),
-    "torch.get_num_threads()": (torch.get_num_threads, torch.set_num_threads),
-    "torch.is_autocast_enabled()": (
-        functools.partial(torch.is_autocast_enabled, "cpu"),
-        functools.partial(torch.set_autocast_enabled, "cpu"),
-    ),
-    "torch.is_anomaly_enabled()": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
 }
 
 

@@ -54,7 +54,7 @@ class InProcess:
 
     Args:
         folder: a copy of `tutorial/`, or `solutions/`.
-        own: the lessons that are loaded from there; None for each the one that is called.
+        own: the lessons that are loaded from there; None for each the one that is called, none for the reference.
         texts: path below the folder, such as "lesson04_gae/gae.py" -> what is to be in place of that file.
         terms: of each call.
     """
@@ -66,7 +66,7 @@ class InProcess:
         texts: Mapping[str, str] | None = None,
         terms: Terms | None = None,
     ) -> None:
-        self._given, self._terms = (folder, own, texts), terms or Terms()
+        self._given, self._terms = (folder.resolve(), own, texts), terms or Terms()
         self._sets: dict[tuple[str, ...], ModuleSet] = {}
         self._placed: dict[tuple[str, str], Callable[..., Any]] = {}
         self._called: set[str] = set()
@@ -102,7 +102,7 @@ class InProcess:
 
     def lend(self, lesson: str, exercise: str) -> None:
         """Let the solution answer for a stub from now on; `Outcome.lent` tells which calls made use of it."""
-        solution = solutions().function(lesson, exercise)
+        solution = InProcess(SOLUTIONS, own=()).function(lesson, exercise)
 
         @functools.wraps(solution)
         def lent(*args: Any, **options: Any) -> Any:
@@ -120,16 +120,6 @@ class InProcess:
 
     def finish(self) -> None:
         """Nothing is kept running."""
-
-
-def student(folder: Path, terms: Terms | None = None) -> InProcess:
-    """A student's folder: each lesson on the reference versions of the others."""
-    return InProcess(folder.resolve(), terms=terms)
-
-
-def solutions() -> InProcess:
-    """The reference."""
-    return InProcess(SOLUTIONS, own=())
 
 
 def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:

@@ -60,7 +60,6 @@ class Call:
 class Record:
     """A NamedTuple of the answer."""
 
-    type_name: str
     fields: tuple[str, ...]
     values: tuple[Any, ...]
 
@@ -180,8 +179,7 @@ class _Plain:
         if isinstance(value, dict):
             return dict(zip(names, found, strict=True))
         if names:
-            name = value.type_name if isinstance(value, Record) else type(value).__name__
-            return Record(self._text(name), names, tuple(found))
+            return Record(names, tuple(found))
         return found if isinstance(value, list) else tuple(found)
 
     def _foreign(self, value: Any, text: str = "") -> Foreign:

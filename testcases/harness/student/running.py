@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ..catalog import TUTORIAL, Entry, is_basic, lesson_of, read_lesson, split_node
-from ..execution import executor
+from ..catalog import SOLUTIONS, TUTORIAL, Entry, is_basic, lesson_of, read_lesson, split_node
 from ..execution.calling import Terms
+from ..execution.executor import InProcess
 from ..report.errors import Open
 from ..report.failures import CheckFailed
 from ..suite import anti_gaming
@@ -75,7 +75,7 @@ class Running:
     def engine(self) -> Engine:
         reference = self.subject == "solutions"
         terms = Terms(unstoppable=self._end_process)
-        subject = executor.solutions() if reference else executor.student(folder_of(self.subject), terms)
+        subject = InProcess(SOLUTIONS, own=()) if reference else InProcess(folder_of(self.subject), terms=terms)
         return Engine(subject, pays_once=not reference)
 
     def _end_process(self, call: Any, where: str) -> None:

@@ -31,7 +31,7 @@ MOST_LATE = 2
 class Engine:
     """The state behind what suites call. Whoever runs a suite makes one:
 
-    with Engine(student(folder)).active():
+    with Engine(InProcess(folder)).active():
         case.run()
     """
 

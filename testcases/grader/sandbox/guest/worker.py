@@ -304,7 +304,7 @@ def _answer(channel: socket.socket, link: socket.socket | None = None, *, home: 
     _import_early([f"solutions.{told['lesson']}", f"testcases.{told['lesson']}.scenarios"])
     line = functools.partial(wire.ask, link) if link else None
     terms = calling.Terms(handed=lambda tensor: tensor, load_seconds=told["import_seconds"], line=line)
-    own = executor.student(home / "tutorial", terms=terms)
+    own = executor.InProcess(home / "tutorial", terms=terms)
     # From here on the clock of a call is the student's alone.
     wire.send(channel, {"ready": True})
     while True:

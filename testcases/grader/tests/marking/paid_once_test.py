@@ -63,7 +63,7 @@ def rewritten(path: Path, exercise: str, change: Callable[[str], str]) -> None:
 
 
 def kept(folder: Path, lesson: str, exercise: str) -> tuple[str, ...]:
-    engine = Engine(executor.student(folder), pays_once=True)
+    engine = Engine(executor.InProcess(folder), pays_once=True)
     with engine.active():
         return engine.right_with(lesson, exercise)
 
@@ -79,7 +79,7 @@ def test_what_calls_a_wrong_exercise_keeps_its_points(tmp_path: Path, lesson: st
 def test_what_calls_a_function_that_never_ends_keeps_its_points(tmp_path: Path):
     folder = student(tmp_path)
     rewritten(folder / TARGET, "td_errors", lambda _: ENDLESS)
-    with Engine(executor.student(folder), pays_once=True, seconds=0.2).active():
+    with Engine(executor.InProcess(folder), pays_once=True, seconds=0.2).active():
         verdicts = [case.run() for name in CALLERS for case in cases_of(LESSON, name)]
     assert {type(verdict) for verdict in verdicts} == {Kept}
 

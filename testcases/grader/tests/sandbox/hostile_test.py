@@ -75,12 +75,12 @@ def test_verdict(sandbox: Sandbox, tmp_path: Path, name: str):
 
 
 QUESTION = example(Call(LESSON, "td_errors"), rewards=torch.ones(2, 3), gamma=0.5)
-VALUE = {"a": [torch.arange(6.0).reshape(2, 3), 1, 2.5, None, "text"], "b": Record("R", ("x",), (torch.ones(1),))}
+VALUE = {"a": [torch.arange(6.0).reshape(2, 3), 1, 2.5, None, "text"], "b": Record(("x",), (torch.ones(1),))}
 SENT = Outcome(value=VALUE, tracked=("a.0",)), Outcome(error=StudentError("raised", "ValueError", "no", ()))
 ODD = [None, True, -1, 0, 2**63, 10**30, 1e308, float("nan"), float("inf"), "", "\ud800", "tensor", "x" * 5000, [], {}]
 ODD += [[[]] * 50, {"a": {}}, {"tuple": []}, {"tuple": 1}, {"dict": [[1, 2]]}, {"dict": [["a", 1, 2]]}]
 ODD += [{"Tensor": 0}, {"Tensor": 1}, {"Tensor": 9}, {"Tensor": "0"}, {"Tensor": 0, "tuple": []}]
-ODD += [{"Record": ["R", {"tuple": ["x"]}, {"tuple": []}]}]
+ODD += [{"Record": [{"tuple": ["x"]}, {"tuple": []}]}]
 ODD += [{"Foreign": ["R", 1]}, {"StudentError": ["raised", "E", "m", {"tuple": []}]}, {"Frame": ["f", 1, "g", "h"]}]
 PLAIN = {torch.Tensor, bool, int, float, str, type(None), list, tuple, dict, Foreign}
 
