@@ -123,12 +123,14 @@ def grade(exercise: Any, draw: int = 0) -> None:
         CheckFailed: they refuse a right implementation, or accept a wrong one; then with the share.
     """
     function = function_of(exercise)
-    answer = _sound(behind(exercise, right(function), up_to_a_refusal=True))
+    answer = put(behind(exercise, right(function), up_to_a_refusal=True))
+    answer.is_sound()
     if any(answer.outcome.value["refused"]):
         _fail_of_refusal(answer, function)
     caught, missed = 0, []
     for chosen in drawn(function, f"{current().seed}.{draw}", QUESTIONS[draw]):
-        answer = _sound(behind(exercise, chosen))
+        answer = put(behind(exercise, chosen))
+        answer.is_sound()
         for one, is_refused in zip(chosen, answer.outcome.value["refused"], strict=True):
             if one.question is None and is_refused:
                 says = "two runs of my_tests.py don't agree, so a test depends on chance or on earlier runs"
@@ -147,13 +149,6 @@ def grade(exercise: Any, draw: int = 0) -> None:
         except CheckFailed as failed:
             failed.share = caught / total
             raise
-
-
-def _sound(question: Call) -> Asked:
-    """Ask, and fail if tests do not end."""
-    answer = put(question)
-    answer.is_sound()
-    return answer
 
 
 def _fail_of_refusal(answer: Asked, function: str) -> Never:

@@ -3,8 +3,7 @@
 They run on the course's functions of the other lessons, as they do where they are graded.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,23 +26,15 @@ def _modules(folder: Path) -> ModuleSet:
     return ModuleSet(folder.parent, [folder.name])
 
 
-@contextmanager
-def _on_the_course(path: Path) -> Iterator[None]:
+def _on_the_course(path: Path) -> AbstractContextManager[None]:
     """In this block `from ..lesson04_gae import compute_gae` is the course's."""
-    if not is_own_tests(path):
-        yield
-        return
-    with _modules(path.parent).in_place():
-        yield
+    return _modules(path.parent).in_place() if is_own_tests(path) else nullcontext()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Any:
     """Here pytest imports the file."""
     with _on_the_course(collector.path):
-        if isinstance(collector, pytest.Module) and is_own_tests(collector.path):
-            # As where they are graded: a warning fails no test.
-            collector.add_marker(pytest.mark.filterwarnings("default"))
         return (yield)
 
 
