@@ -10,7 +10,7 @@ import pytest
 
 from testcases.grader.intake.exports import find
 from testcases.grader.intake.submissions import Submission, read_submission
-from testcases.grader.status import CLOSED, OLDER, SECOND
+from testcases.grader.status import CLOSED, OLDER
 from testcases.grader.tests.running import TARGET, packed, put
 
 GAE, TREE, LISTED = "def td_errors(): ...\n", f"tutorial/{TARGET}", "submission_metadata.yml"
@@ -88,7 +88,6 @@ LAYOUTS = {
         f"ann/{TREE}|De la Cruz, Eva/gae.py|submission_1/gae.py|__MACOSX/ann/x|Thumbs.db",
         "De la Cruz, Eva graded |ann graded |submission_1 graded ",
     ),
-    "archive": ("ann.zip|İ b.zip", "ann graded |İ b graded "),
 }
 """The system, the names in its export, and who is found: name, status, and the surest id."""
 
@@ -129,11 +128,3 @@ def test_an_archive_that_is_not_read_is_looked_at_beside_what_is(tmp_path: Path)
     assert [doubt.kind for doubt in ann.doubts] == [CLOSED] and "unpack it" in ann.doubts[0].text
     assert bob.student == "bob" and bob.status == "unreadable" and "unpack it" in bob.notes[-1]
     assert cem.status == "unreadable" and any("homework.rar" in note for note in cem.notes)
-
-
-def test_several_archives_of_one_person_are_one_submission(tmp_path: Path):
-    more = packed({TREE: GAE, "lesson05_ppo_loss/ppo_loss.py": "x"})
-    put(tmp_path, {"ann/hw9.zip": packed({TREE: GAE + "# 9"}), "ann/hw10.zip": more, "ann/no.zip": b"PK"})
-    (ann,) = read(tmp_path).values()
-    assert set(ann.files) == {TARGET, "lesson05_ppo_loss/ppo_loss.py"} and ann.status == "graded"
-    assert [doubt.kind for doubt in ann.doubts] == [SECOND, CLOSED] and "no.zip" in ann.doubts[1].text

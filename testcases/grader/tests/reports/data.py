@@ -16,7 +16,6 @@ from testcases.grader.reports.people import csv_rows
 from testcases.grader.tests.running import tree
 
 CAUSE = "dones_ignored: the carry crosses a done"
-SYSTEMS = "folder", "Canvas", "Moodle", "GitHub", "Gradescope"
 
 
 def exercise(score: int = 2, most: int = 2, status: str = "passed", **more: Any) -> dict[str, Any]:
