@@ -54,7 +54,6 @@ IMPORTS = (
     "atexit builtins contextlib ctypes fcntl gc glob importlib inspect itertools json math mmap os resource select"
 )
 IMPORTS += " signal socket struct sys termios threading time types zlib numpy torch"
-ASKED = "rewards, values, dones, gamma=0.99"
 RIGHT = """
 check_shapes(rewards=(rewards, "... T"), values=(values, "... T+1"), dones=(dones, "... T"))
 check_number("T, the number of steps", rewards.shape[-1], 1)
@@ -124,7 +123,6 @@ def refused(*attacks: str) -> str:
 CASES = {
     # Controls.
     "right": Case("right, with its checks", "passed", ("",), score=WHOLE),
-    "wrong": Case("plainly wrong", "wrong", (SEVEN,)),
 
     # Its process ends.
     "ends-while-it-loads": Case("ends its process while it loads, and in another lesson Python", "crash", (SEVEN,),
@@ -184,15 +182,6 @@ CASES = {
         "os.makedirs('/tmp/shut/loot')\nos.chmod('/tmp/shut', 0)\n" + SEVEN)),
     "starts-processes": Case("processes and threads for ever", "error timeout tamper-suspected crash memory", (
         "while True:\n    os.fork()", "while True:\n    threading.Thread(target=time.sleep, args=(60,)).start()")),
-    "leaves-something": Case("right, and leaves a process and a thread behind", "passed", ('''
-        if not hasattr(torch, "left"):
-            torch.left = threading.Thread(target=time.sleep, args=(10_000,)).start()
-            if os.fork() == 0:
-                os.setsid()
-                if os.fork() == 0:
-                    os.closerange(0, 256)
-                    time.sleep(10_000)
-                os._exit(0)''',), score=WHOLE),
     "bombs-the-compiler": Case("source that is too deep to read", "error memory crash timeout", (SEVEN,),
         top='exec("x = " + "(" * 100_000 + ")" * 100_000)',
         files={LESSON3: f"def rewards_to_go(rewards, mask, gamma=1.0):\n    return {'-' * 100_000}rewards\n"},
@@ -222,7 +211,7 @@ CASES = {
             lambda x: x.expand(10**12, *x.shape), lambda x: torch.zeros(10**7, 0)])
         '''),
     "answers-what-equals-everything": Case("objects that are equal to all, and run code where they are unpacked", "wrong error", (
-        "return Same()", "return Number(1.0)", "return rewards.new_zeros(rewards.shape).as_subclass(Equal)",
+        "return Same()", "return rewards.new_zeros(rewards.shape).as_subclass(Equal)",
         'return type("Fake", (tuple,), {"_fields": property(lambda self: ("advantages", "returns"))})((rewards, rewards))',
         'return type("Bomb", (), {"__reduce__": lambda self: (os.system, ("touch /tmp/pwned",))})()'), top='''
         class Same:
@@ -231,9 +220,6 @@ CASES = {
             __eq__ = lambda self, other: True
             __getattr__ = lambda self, name: Same()
             __call__ = lambda self, *given, **more: Same()
-        class Number(float):
-            __eq__ = lambda self, other: True
-            __sub__ = lambda self, other: 0.0
         class Equal(torch.Tensor):
             @classmethod
             def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -281,20 +267,14 @@ CASES = {
         '''to_all(frame(json.dumps({"id": 1, "outcome": {"value": True}}).encode()) * 3)\n''' + SEVEN,
         "to_all(os.urandom(5000))\n" + SEVEN, r'to_all(b"PBH1" + b"\xff" * 8)' + "\ntime.sleep(60)",
         'to_all(frame(b"[" * 100_000 + b"]" * 100_000))\ntime.sleep(60)', 'to_all(frame(b"[" + b"[]," * 2_000_000 + b"[]]"))\ntime.sleep(60)')),
-    "answers-twice": Case("answers once more: a thread, a fork, a patched sender, the end of an object or process",
+    "answers-twice": Case("answers once more: a thread, a fork, a patched sender, the end of its process",
         "tamper-suspected wrong crash timeout", (f'''
         if wire.send is SEND:
             wire.send = lambda channel, header, body=b"", deadline=None: [SEND(channel, header, body) for _ in range(2)]
         {UNCHECKED}''', '''
         threading.Thread(target=lambda: (time.sleep(0.02), to_all(b"PBH1" + bytes(40))), daemon=True).start()
         ''' + SEVEN, "os.fork()\n" + SEVEN,
-        "grave = Grave()\ngrave.itself = grave\ndel grave\ngc.collect()\nreturn rewards",
-        'atexit.register(to_all, frame(b\'{"id": 1, "bye": true}\'))\n' + SEVEN), top='''
-        SEND = wire.send
-        class Grave:
-            def __del__(self):
-                to_all(frame(b'{"id": 1, "bye": true}'))
-        '''),
+        'atexit.register(to_all, frame(b\'{"id": 1, "bye": true}\'))\n' + SEVEN), top="SEND = wire.send"),
     "patches-the-protocol": Case("more fields, strange numbers, gradients that nobody asked for", "tamper-suspected wrong crash", (
         "wire.send = lambda channel, header, body=b'', deadline=None: SEND(channel, {**header, 'score': 9}, body)\n" + SEVEN, '''
         def lie(value, **options):
@@ -360,7 +340,7 @@ CASES = {
 
     # It looks for answers.
     "imports-the-solution": Case("by its names", "not-started wrong error",
-        (f"from solutions.{LESSON} import td_errors as known\nreturn known({ASKED.replace('=0.99', '')})",)),
+        (f"from solutions.{LESSON} import td_errors as known\nreturn known(rewards, values, dones, gamma)",)),
     "searches-for-answers": Case("the solution in files and loaded code, the suites, expected values on the stack", "wrong timeout", (
         '''
         for path in texts("/", *sys.path):
@@ -488,28 +468,16 @@ def rewards_to_go(rewards, mask, gamma=1.0):
         sys.set_int_max_str_digits(0)
         locale.setlocale(locale.LC_ALL, "")
         decimal.getcontext().prec = 1
-        assert gc.isenabled() and own == package == 3 and whole.masked_mean''',), score=WHOLE, top='''
-        import dataclasses, decimal, functools, io, locale, typing
-        import tutorial.lesson01_masked_sequences.masked as whole
-        import ppo_by_hand.core.shapes
-        from tutorial import lesson01_masked_sequences as absolute
+        assert gc.isenabled() and own == package == 3 and masked_mean''',), score=WHOLE, top='''
+        import dataclasses, decimal, locale, typing
         from tutorial.lesson04_gae.my_helpers import own
         from ..lesson01_masked_sequences import masked_mean
-        from . import my_helpers
         from .mine.values import package
-        assert importlib.import_module("..lesson01_masked_sequences", __package__) is absolute
-        assert importlib.import_module(f"{__package__}.my_helpers") is my_helpers
-        assert whole.masked_mean is absolute.masked_mean is masked_mean
         sys.stdout.reconfigure(encoding="utf-8")
-        sys.stderr.fileno()
-        sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8")
         @dataclasses.dataclass(frozen=True)
         class Row:
             number: int
-            @functools.cached_property
-            def kinds(self):
-                return typing.get_type_hints(Row)
-        assert Row(1).kinds == {"number": int}
+        assert typing.get_type_hints(Row) == {"number": int}
         @torch.compile
         def compiled(x):
             return x + 1
@@ -529,16 +497,6 @@ def rewards_to_go(rewards, mask, gamma=1.0):
     "in-an-encoding-of-nobody": Case("a right answer in what reads as a comment", "", score=WHOLE,
         also={f"{LESSON}.td_errors": "passed"}, doubts="a strange encoding: lesson04_gae/gae.py is written in utf-7",
         files={GAE: f"# coding: utf-7\n# +AAo-{module('', '', right=True).replace('+', '+-')}".encode()}),
-    "spoils-others": Case("breaks torch in lesson 3, and names of its own lesson; what is asked of others is right", "passed",
-        ("", "td_errors.__globals__['td_errors'] = None\n1 / 0"), score=WHOLE, files={LESSON3: '''
-import builtins, sys, torch
-torch.Tensor.__add__ = torch.Tensor.__mul__
-torch.zeros = torch.where = None
-builtins.len = lambda _: 3
-sys.modules["torch.nn"] = None
-def rewards_to_go(rewards, mask, gamma=1.0):
-    return rewards
-'''}, also={"lesson03_policy_gradient.rewards_to_go": "wrong error crash tamper-suspected", f"{LESSON}.gae_ends": "error"}),
     # The tests that a student writes.
     "tests-answered-by-another-file": Case("the first suspect of lesson 10 answers for the tests in another file", "", files={
         SUITE10: "def test_compute_gae():\n    pass\n", BANDIT: '''
@@ -550,9 +508,6 @@ scenarios.verdicts = verdicts
 def train_bandit(*args, **options):
     return verdicts
 '''}, also={"lesson10_bug_hunt.train_bandit": "wrong", "lesson10_bug_hunt.test_compute_gae": "wrong"}),
-    "tests-in-another-encoding": Case("what is a comment in UTF-8 is code in UTF-7", "", files={
-        SUITE10: "# coding: utf-7\n# +AAo-raise SystemExit\ndef test_compute_gae():\n    pass\n"},
-        also={"lesson10_bug_hunt.test_compute_gae": "wrong error"}),
     "tests-that-hide-what-they-do": Case("the test of one function gets the solution for another, below a byte-order mark", "", files={
         SUITE10: "\ufeff" + '''
 import torch

@@ -29,22 +29,6 @@ def {name}(rewards, values, dones, *rest, **options):
         time.sleep(1)
     return right(rewards, values, dones, *rest, **options)
 """
-SLOW = """
-import time
-
-def slowly(function, seconds=[0.3, 0.3]):
-    def called(*given, **named):
-        end = time.process_time() + (seconds.pop() if seconds else 0)
-        while time.process_time() < end:
-            pass
-        return function(*given, **named)
-
-    return called
-
-
-compute_gae = slowly(globals().get("compute_gae"))
-"""
-"""The first two calls in each worker take more than half of their time."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +50,7 @@ def graded(sandbox: Sandbox, after: str, limits: Limits) -> dict[str, dict[str, 
 def test_after_two_timeouts_an_exercise_is_asked_nothing_more_and_the_others_go_on(sandbox: Sandbox):
     limits = Limits(call_seconds=0.5, grace_seconds=0.3, import_seconds=0.3)
     loop = LOOP.format(name="n_step_advantages", when="rewards.dim() == 2")
-    found = graded(sandbox, SLOW + loop, limits)
+    found = graded(sandbox, loop, limits)
     slow = [test["status"] for test in found["n_step_advantages"]["tests"]]
     assert slow.count("timeout") > 2 and found["n_step_advantages"]["status"] == "timeout"
     # What has passed before can't be asked with new numbers any more: nobody says that it was wrong on them.

@@ -54,10 +54,8 @@ def _kind(call: Call) -> Any:
     [
         ("lesson01_masked_sequences", "response_mask"),
         ("lesson04_gae", "td_errors"),
-        ("lesson07_actor_critic", "make_reference"),
         ("lesson09_ppo_trainer", "PPOTrainer.save_checkpoint"),
         ("lesson10_bug_hunt", "test_response_mask"),
-        ("lesson11_scaling", "keep_reference_adapter"),
     ],
 )
 def test_a_table_earns_nothing(lesson: str, exercise: str):
