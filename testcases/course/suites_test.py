@@ -1,20 +1,26 @@
 """The suites themselves: each exercise has all that it needs, no stub passes, and no small change goes unseen. And
 nothing for nothing: an answer that is constant, an input or always an error earns 0 in every exercise."""
 
-import re
 from collections.abc import Iterator
 
 import pytest
 
-from testcases.course import complete
 from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import LESSONS
-from testcases.harness.catalog import TUTORIAL, course_lessons, headings, read_lesson
+from testcases.harness.catalog import DEFAULT, TUTORIAL, headings, read_lesson, section_for
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.messages import Call
-from testcases.harness.oracle.mutations import NamedChange, instead, suspects
+from testcases.harness.oracle.mutations import (
+    NamedChange,
+    instead,
+    published_answers,
+    right_answers,
+    suspects,
+    wrong_answers,
+)
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.errors import NotStarted
+from testcases.harness.student.hint import hints
 from testcases.harness.suite.anti_gaming import not_earned
 from testcases.harness.suite.runner import cases, cases_of, entries
 from testcases.harness.suite.session import Engine
@@ -31,12 +37,41 @@ EXERCISES = [
 
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_exercise_is_complete(lesson: str, exercise: str):
-    assert not complete.sentence(lesson, exercise)
+    assert not list(lacking(lesson, exercise))
+
+
+def lacking(lesson: str, exercise: str) -> Iterator[str]:
+    """What belongs to an exercise and isn't there; it is found by the exercise's name."""
+    here, path = f"testcases/{lesson}", TUTORIAL / lesson / read_lesson(lesson).file_of(exercise)
+    tests = [entry for entry in entries(lesson) if entry.exercise == exercise]
+    if not any(entry.is_basic for entry in tests):
+        yield f"a test in {here}/basic_test.py"
+    if all(entry.is_basic for entry in tests):
+        yield f"agreement with the reference in {here}"
+    if not examples(lesson, exercise):
+        yield f"an example in {here}/examples.py"
+    right = (*right_answers(lesson), *published_answers(lesson))
+    for count, wanted, what in (
+        (sum(one.exercise == exercise for one in wrong_answers(lesson)), 3, f"mistakes in {here}/mistakes.py"),
+        (sum(one.exercise == exercise for one in right), 2, f"right answers in {here}/variants.py"),
+        (len(hints(lesson).get(exercise, [])), 2, f"hints in tutorial/{lesson}/hints.md"),
+    ):
+        if count < wanted:
+            yield f"{wanted - count} of {wanted} {what}"
+    if headings(lesson):
+        row = f"| `{exercise}` | {sum(entry.points for entry in tests)} |"
+        if section_for(lesson, exercise) == DEFAULT:
+            yield f"a heading with its name in tutorial/{lesson}/README.md"
+        if row not in (TUTORIAL / lesson / "README.md").read_text("utf-8"):
+            yield f"the row {row} in tutorial/{lesson}/README.md"
+    if not path.is_file() or f"def {exercise.rpartition('.')[2]}(" not in path.read_text("utf-8"):
+        yield f"its name in solutions/{lesson}/__init__.py, or its stub: run make stubs"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_all_belongs_to_an_exercise(lesson: str):
-    assert not list(complete.left_over(lesson))
+    named = {*hints(lesson), *(one.exercise for one in (*wrong_answers(lesson), *right_answers(lesson)))}
+    assert named <= {*read_lesson(lesson).exercises}
     assert {case.node for case in cases(lesson)} == {entry.node for entry in entries(lesson)}
     assert all(isinstance(entry.points, int) and entry.points >= 1 for entry in entries(lesson))
 
@@ -67,37 +102,6 @@ def test_the_record_of_mutants_is_as_new_as_the_solution(lesson: str):
     is_new = found["version"] == version(lesson) and found["tried"] == len(mutants_of(lesson))
     assert is_new, f"run python -m testcases.course.mutants {lesson}"
     assert "" not in found["survivors"], f"say why these survive, or close the hole: {found['survivors']['']}"
-
-
-@pytest.mark.parametrize("lesson", LESSONS)
-def test_text_says_how_to_test_and_what_people_get_wrong(lesson: str):
-    if not headings(lesson):
-        pytest.skip("the lesson's text is not written yet")
-    text = (TUTORIAL / lesson / "README.md").read_text("utf-8")
-    assert f"pytest testcases/{lesson}" in text
-    assert any(heading == "What people get wrong" for heading in headings(lesson))
-
-
-def test_map_and_readme_say_the_hours_that_the_lessons_add_up_to():
-    """The map's table, to a quarter of an hour; the whole course without electives, where reading takes half as long
-    again."""
-    page = (TUTORIAL / "README.md").read_text("utf-8")
-    whole, path = [0.0, 0.0], [0.0, 0.0]
-    for lesson in LESSONS:
-        text = (TUTORIAL / lesson / "README.md").read_text("utf-8")
-        minutes = re.findall(r"^\|.* [●○]{3} \| (\d+) / (\d+) \|$", text, re.MULTILINE)
-        said = re.search(rf"\({lesson}/README.md\).* \| ([\d.]+) / ([\d.]+) \|$", page, re.MULTILINE)
-        assert minutes and said, lesson
-        for column in range(2):
-            hours = sum(int(row[column]) for row in minutes) / 60
-            assert abs(hours - float(said[column + 1])) <= 0.25, f"{lesson}: {hours:.2f} hours, the map says {said[0]}"
-            whole[column] += 1.5 * hours * (lesson in course_lessons())
-            path[column] += 1.5 * hours * (lesson[:8] not in ("lesson10", "lesson11", "lesson13"))
-    low, high = (5 * round(hours / 5) for hours in whole)
-    words = " ".join(page.split())
-    assert f"The whole course takes {low} to {high} hours" in words
-    assert "without electives takes {} to {} hours".format(*(5 * round(hours / 5) for hours in path)) in words
-    assert f"the whole course {low} to {high}" in (TUTORIAL.parent / "README.md").read_text("utf-8")
 
 
 def trivial_answers(lesson: str, exercise: str) -> Iterator[NamedChange]:
