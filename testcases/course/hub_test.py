@@ -2,7 +2,6 @@
 precision, a run that goes on, and every bad input."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -251,30 +250,6 @@ def test_what_ends_a_run_has_an_exit_code_of_its_own(reward, settings, code, sen
     said = capsys.readouterr().err
     assert sentence in said and "RESUME" not in said and not (tmp_path / "out" / "policy").exists()
     assert code == folder.CTRL_C or "the metrics are in" in said
-
-
-OTHERS = {
-    "another-seed": ({}, ("--seed", "1"), "got seed 1 where it has 0"),
-    "another-setting": ({}, ("--set", f"{SET} kl_coef=0.2"), "same settings, got kl_coef 0.05"),
-}
-
-
-@named("given, more, sentence", OTHERS)
-def test_another_run_cannot_go_on_with_this_one(given, more, sentence, finished, tmp_path, capsys):
-    policy, place = finished
-    out = Path(shutil.copytree(place / "out", tmp_path / "finished"))
-    assert run(tmp_path, policy, given.get("reward", "likes_a"), "--out", str(out), "--resume", *more) == 1
-    said = capsys.readouterr().err
-    assert sentence in said and said.startswith("error: ") and said.count("\n") == 1
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> tuple[str, Path]:
-    """A policy, and the folder of a run of it."""
-    place = tmp_path_factory.mktemp("finished")
-    policy = causal(place / "policy")
-    assert run(place, policy) == 0
-    return policy, place
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import GenerationConfig
 
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
 from solutions.lesson08_rollout import Generation, generate
@@ -35,22 +34,6 @@ def test_a_of_the_page_samples_what_is_trained(name):
     history = trainer.train(PROMPTS)
     assert [metrics["first_ratio_max"] for metrics in history] == pytest.approx([1.0, 1.0], abs=1e-6)
     assert abs(history[0]["kl"]) < 1e-5 < abs(history[1]["kl"])
-
-
-def test_transformers_of_the_page_inherits_nothing_from_the_checkpoints_generation_config():
-    """Which the policy keeps."""
-    settings = GenerationConfig(
-        **{"pad_token_id": 0, "eos_token_id": 1, "repetition_penalty": 30.0, "min_p": 0.9, "do_sample": True},
-        **{"min_new_tokens": 6, "num_beams": 2},
-    )
-    before, found = settings.to_dict(), []
-    for in_the_checkpoint in (GenerationConfig(pad_token_id=0, eos_token_id=1), settings):
-        trainer = trainer_with(of_the_page("by_transformers"), batch_size=20, num_minibatches=1)
-        trainer.policy.generation_config = in_the_checkpoint
-        torch.manual_seed(0)
-        found.append(trainer.train(PROMPTS))
-        assert trainer.policy.generation_config is in_the_checkpoint
-    assert found[0] == found[1] and settings.to_dict() == before
 
 
 class Engine:

@@ -79,18 +79,3 @@ def test_an_update_makes_so_many_forward_passes_and_no_more(settings: dict[str, 
 def test_the_learning_rate_rises_over_five_updates_and_then_falls_to_0() -> None:
     trainer = small_trainer(num_updates=6, learning_rate=6.0)
     assert [6.0 * trainer.schedule(done) for done in range(6)] == pytest.approx([1.0, 2.0, 3.0, 3.0, 2.0, 1.0])
-
-
-def test_each_prompt_of_an_update_is_answered_several_times() -> None:
-    trainer, seen = small_trainer(batch_size=6, samples_per_prompt=3), []
-    generate = trainer.generate_responses
-
-    def noted(prompts: Any) -> Any:
-        seen.append((prompts, generate(prompts)))
-        return seen[-1][1]
-
-    trainer.generate_responses = noted
-    trainer.train(PROMPTS)
-    for prompts, written in seen:
-        assert all(prompts[first] == prompts[first + 1] == prompts[first + 2] for first in (0, 3))
-        assert len(written.responses.unique(dim=0)) > 2, "the responses are drawn one by one"

@@ -16,7 +16,6 @@ from solutions.lesson04_gae import compute_response_gae
 from solutions.lesson07_actor_critic import make_reference
 from solutions.lesson08_rollout.rollout import rollout_metrics
 from solutions.lesson09_ppo_trainer import DivergedError, PPOTrainer
-from testcases.course import hub
 from testcases.course.trainers import PROMPTS, rolled_out, small_policy, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
@@ -125,10 +124,10 @@ def test_the_log_writes_valid_json_and_ends_a_run_of_nan(tmp_path, capsys):
     assert [file.name for file in tmp_path.glob("events*")], "TensorBoard's file"
 
 
-def trainer(reference_seed: int = 1, **settings) -> PPOTrainer:
+def trainer(**settings) -> PPOTrainer:
     """A run whose reward is the share of small token ids."""
     made = small_trainer(**{"num_updates": 3, "batch_size": 32, "max_new_tokens": 8, **settings})
-    made.ref_model = make_reference(small_policy(reference_seed).double())
+    made.ref_model = make_reference(small_policy().double())
     made.score = lambda ids, visible, start, prompts: (ids[:, start:] < 6).double().mean(dim=1)
     return made
 
@@ -144,35 +143,6 @@ def first_sentence(run: PPOTrainer, capsys) -> str:
 
 def test_a_healthy_run_raises_no_check(capsys):
     assert first_sentence(trainer(num_updates=6), capsys) == "nothing"
-
-
-def test_a_wrong_temperature_in_training_shows_in_the_first_ratio(capsys):
-    run = trainer(temperature=0.5)
-    sampled = run.generate_responses
-
-    def sampled_at_temperature_1(prompts):
-        run.config, right = replace(run.config, temperature=1.0), run.config
-        try:
-            return sampled(prompts)
-        finally:
-            run.config = right
-
-    run.generate_responses = sampled_at_temperature_1
-    assert "every ratio is 1, but the largest was" in first_sentence(run, capsys)
-
-
-@named(
-    "settings, sentence",
-    {
-        "another-reference": ({"reference_seed": 2}, "before the first update the KL from the reference is 0"),
-        "a-learning-rate-that-breaks-the-weights": (
-            {"learning_rate": 1e25, "max_grad_norm": 100.0},
-            "NaN or infinity in",
-        ),
-    },
-)
-def test_a_faulty_run_is_named_by_the_check_of_its_fault(settings, sentence, capsys):
-    assert sentence in first_sentence(trainer(**settings), capsys)
 
 
 def test_a_loss_of_nan_ends_the_run_and_keeps_its_metrics(capsys):
@@ -203,14 +173,3 @@ def test_a_critic_is_measured_against_what_came_and_not_against_its_own_next_val
         told = replace(rollout, values=values, returns=made.returns, advantages=made.advantages)
         found.append(rollout_metrics(told, run.config)["explained_variance"])
     assert found[:2] == pytest.approx([1.0, 0.0], abs=1e-9) and found[2] < 0.0
-
-
-@pytest.mark.parametrize("times", [1.0, 1e4])
-def test_rewards_whose_scale_drowns_the_policy_are_said(times, capsys):
-    def reward(prompts, responses):
-        return [times * len(response) for response in responses]
-
-    words = hub.tokenizer()
-    parts = {"reward_model": reward, "tokenizer": words}
-    small_trainer(parts=parts, words=len(words), clip_score=None, **hub.TINY | {"batch_size": 8}).train(["dog", "cat"])
-    assert ("is scaled down to max_grad_norm 1, which leaves" in capsys.readouterr().err) == (times > 1.0)
