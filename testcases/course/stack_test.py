@@ -9,7 +9,7 @@ import pytest
 from solutions.demo import __main__ as command
 from solutions.demo import stack
 from testcases.course import students
-from testcases.harness.catalog import ROOT, SOLUTIONS, lesson_names, read_lesson
+from testcases.harness.catalog import ROOT, SOLUTIONS, read_lesson
 from testcases.harness.execution.errors import Missing
 from testcases.harness.execution.executor import ModuleSet
 from testcases.harness.oracle.mutations import stub
@@ -28,15 +28,6 @@ def test_the_text_lists_the_exercises_that_take_no_part() -> None:
     listed = re.findall(r"`([\w.]+)`", text.partition("can stay stubs:\n\n")[2].partition("\n\n")[0])
     names = {name for exercises in stack.LEFT_OUT.values() for name in exercises}
     assert set(listed) - {"compute_gae", "compute_ppo_loss"} == names
-    for lesson in map(read_lesson, lesson_names()[:11]):
-        text = (ROOT / "tutorial" / lesson.name / "README.md").read_text("utf-8")
-        about = " ".join(text.partition("## About this lesson")[2].split())
-        *names, last = [f"`{name}`" for name in stack.LEFT_OUT.get(lesson.number, ())] or [""]
-        unused = f"{', '.join(names)} and {last}" if names else last
-        unused = unused if lesson.number in stack.LEFT_OUT else "this lesson"
-        link = "[The run of lesson 12](../lesson12_capstone/README.md#about-this-lesson)"
-        said = f"{link} doesn't use {unused}." if unused else ""
-        assert said in about and about.count(link) == bool(unused), lesson.name
 
 
 @pytest.mark.slow

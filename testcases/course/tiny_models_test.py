@@ -5,22 +5,12 @@ import random
 
 import pytest
 import torch
-from transformers import AutoTokenizer
 
 from testcases.harness.suite.asserts import named
 from tiny_models import preferences
 from tiny_models.builders import build_gpt2, build_llama
 from tiny_models.gold import GOLD_MAX, gold_score, is_well_formed
-from tiny_models.language import (
-    ADJECTIVES,
-    INTENSIFIERS,
-    NOUNS,
-    VOCABULARY,
-    all_prompts,
-    sample_prompts,
-    sample_review,
-    topic_of,
-)
+from tiny_models.language import ADJECTIVES, INTENSIFIERS, NOUNS, VOCABULARY, all_prompts, sample_prompts, sample_review
 from tiny_models.preferences import Preference, make_preferences, preference_probability
 from tiny_models.tokenizer import MAX_LENGTH, build_tokenizer
 from tiny_models.verifier import verify
@@ -70,29 +60,6 @@ def test_the_parser_knows_every_sentence_shape_from_every_slip_of_one_word() -> 
     texts = {shape: spell(shape, rng) for shape in slips}
     assert {shape for shape in slips if is_well_formed(texts[shape])} == set(SHAPES)
     assert {gold_score(FILM, texts[shape]) for shape in slips - {*SHAPES}} == {0.0}
-
-
-def test_the_vocabulary_is_exactly_the_words_in_use() -> None:
-    known = {letter: words for letter, words in LETTERS.items() if letter != "x"}
-    texts = all_prompts() + [" ".join(" ".join(known[letter]) for letter in shape) for shape in SHAPES]
-    assert len(VOCABULARY) == len(set(VOCABULARY))
-    assert set(VOCABULARY) == {word for text in texts for word in text.split()}
-    assert len(all_prompts()) == len(set(all_prompts())) == 48
-    assert {len(prompt.split()) for prompt in all_prompts()} == set(range(4, 11))
-
-
-@named(
-    "prompt, rule",
-    {
-        "an-aspect-is-no-topic": ("review the plot :", "which names none"),
-        "glued-punctuation": ("review the film:", "as a word of its own"),
-        "two-topics": ("compare the film and the book :", "names film and book"),
-    },
-)
-def test_a_prompt_must_name_one_topic(prompt: str, rule: str) -> None:
-    for call in (topic_of, lambda text: sample_review(text, random.Random(0)), lambda text: gold_score(text, "")):
-        with pytest.raises(ValueError, match=rule):
-            call(prompt)
 
 
 class OnlyRandom(random.Random):
@@ -160,35 +127,12 @@ def test_pairs_are_labeled_in_either_order_and_dropped_without_a_difference(monk
         assert labeled == [Preference(FILM, *chosen)] * 2
 
 
-@named(
-    "call, rule",
-    {
-        "width-not-divisible": (lambda: model_of("gpt2", n_embd=66), "n_embd=66, n_head=4"),
-        "odd-head": (lambda: model_of("llama", n_embd=60), "rotary positions turn them in pairs"),
-        "pad-outside": (lambda: model_of("gpt2", pad_token_id=-1), "pad_token_id"),
-    },
-)
-def test_what_cannot_be_is_refused(call, rule: str) -> None:
-    with pytest.raises(ValueError, match=rule):
-        call()
+PADS = pytest.mark.parametrize("pad_is_eos", [False, True], ids=["pad-is-not-eos", "pad-is-eos"])
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["pad-is-not-eos", "pad-is-eos"])
-def pad_is_eos(request: pytest.FixtureRequest) -> bool:
-    return request.param
-
-
-@pytest.fixture(scope="module", params=["built", "loaded"])
-def tokenizer(pad_is_eos: bool, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    built = build_tokenizer(pad_is_eos)
-    if request.param == "built":
-        return built
-    folder = tmp_path_factory.mktemp("tokenizer")
-    built.save_pretrained(folder)
-    return AutoTokenizer.from_pretrained(folder)
-
-
-def test_decode_is_the_inverse_of_encode(tokenizer) -> None:
+@PADS
+def test_decode_is_the_inverse_of_encode(pad_is_eos: bool) -> None:
+    tokenizer = build_tokenizer(pad_is_eos)
     for text in all_prompts() + [" ".join(pair) for pair in sample_texts(5)]:
         token_ids = tokenizer.encode(text)
         assert len(token_ids) == len(text.split()) < MAX_LENGTH
@@ -197,7 +141,9 @@ def test_decode_is_the_inverse_of_encode(tokenizer) -> None:
         assert tokenizer.decode([*token_ids, tokenizer.eos_token_id], skip_special_tokens=True) == text
 
 
-def test_special_tokens_and_padding_on_the_left(tokenizer, pad_is_eos: bool) -> None:
+@PADS
+def test_special_tokens_and_padding_on_the_left(pad_is_eos: bool) -> None:
+    tokenizer = build_tokenizer(pad_is_eos)
     assert len(tokenizer) == len(VOCABULARY) + 3 and tokenizer.model_max_length == MAX_LENGTH
     assert (tokenizer.eos_token, tokenizer.pad_token) == ("<eos>", "<eos>" if pad_is_eos else "<pad>")
     assert tokenizer.encode("the film was great . <eos>").count(tokenizer.unk_token_id) == 1
@@ -212,11 +158,6 @@ def test_special_tokens_and_padding_on_the_left(tokenizer, pad_is_eos: bool) -> 
 def model_of(architecture: str, **settings):
     build = {"gpt2": build_gpt2, "llama": build_llama}[architecture]
     return build(64, **{"eos_token_id": 1, "pad_token_id": 0, **settings})
-
-
-def logits_of(model: torch.nn.Module, **inputs: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return model(**inputs).logits
 
 
 @pytest.fixture(params=["gpt2", "llama"])
@@ -235,23 +176,3 @@ def test_a_model_has_the_shape_that_was_asked_for_and_the_weights_of_its_seed(ar
     assert (config.vocab_size, config.eos_token_id, config.pad_token_id, config.bos_token_id) == (64, 1, 0, None)
     first, same, another = (torch.cat([one.flatten() for one in each.parameters()]) for each in (model, again, other))
     assert torch.equal(first, same) and not torch.equal(first, another)
-
-
-def test_two_passes_agree_unless_dropout_is_asked_for(architecture: str) -> None:
-    tokens = torch.arange(12).reshape(1, 12)
-    for dropout, agree in ((0.0, True), (0.5, False)):
-        model = model_of(architecture, dropout=dropout).train()
-        assert torch.equal(logits_of(model, input_ids=tokens), logits_of(model, input_ids=tokens)) == agree
-
-
-def test_only_gpt2_suffers_from_left_padding_without_position_ids(architecture: str) -> None:
-    model = model_of(architecture)
-    tokens = torch.arange(3, 9).reshape(1, 6)
-    padded = torch.nn.functional.pad(tokens, (4, 0), value=0)
-    mask = padded != 0
-    alone = logits_of(model, input_ids=tokens)
-    counted = (mask.long().cumsum(1) - 1).clamp(min=0)
-    right = logits_of(model, input_ids=padded, attention_mask=mask.long(), position_ids=counted)[:, 4:]
-    naive = logits_of(model, input_ids=padded, attention_mask=mask.long())[:, 4:]
-    assert torch.allclose(alone, right, rtol=0, atol=1e-5)
-    assert torch.allclose(alone, naive, rtol=0, atol=1e-5) == (architecture == "llama")
