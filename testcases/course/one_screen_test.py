@@ -14,7 +14,6 @@ from transformers import AutoModelForCausalLM
 
 from ppo_by_hand import Generation, PolicyAndValue, PPOConfig, PPOTrainer, RewardModel, critic_from_reward_model
 from testcases.course import records
-from testcases.course.trainers import rolled_out
 from testcases.harness.catalog import TUTORIAL, lesson_names
 from testcases.harness.suite.asserts import named
 from tiny_models.checkpoints import REWARD_MODEL, SFT
@@ -97,31 +96,7 @@ def test_one_update_is_one_update_of_the_trainer(rollout: tuple[Tensor, Tensor])
     torch.testing.assert_close(flat.weights(), other.weights(), **CLOSE)
     moved = max(float((new.detach() - old).abs().max()) for new, old in zip(flat.weights(), before, strict=True))
     assert moved > 1e-3  # two steps of 1e-3: what agrees is not that nothing happened
-
-
-def test_the_loss_and_its_gradients_are_the_trainers(rollout: tuple[Tensor, Tensor]) -> None:
-    """On advantages, returns and old log-probs that are not those of the weights: the clip is active."""
-    texts, mask = rollout
-    flat, other = Models(), Models()
-    trainer = trainer_of(other, texts, mask)
-    generator = torch.Generator().manual_seed(7)
-    drawn = [torch.randn(mask.shape, generator=generator) * mask for _ in range(3)]
-    with torch.no_grad():
-        old_log_probs = (screen.log_probs_of(flat.policy, texts) + 0.3 * drawn[0]) * mask
-        prompts = texts[:, : screen.P].tolist()
-        experience = rolled_out(trainer_of(Models(), texts, mask), prompts)
-    batch = type(experience)(
-        **vars(experience) | {"log_probs": old_log_probs, "advantages": drawn[1], "returns": drawn[2]}
-    )
-    loss = screen.loss_of(flat.policy, flat.critic, texts, mask, old_log_probs, drawn[1], drawn[2])
-    other_loss, statistics = trainer.compute_loss(batch)
-    assert 0.1 < statistics["clip_fraction"] < 0.9
-    torch.testing.assert_close(loss, other_loss, **CLOSE)
-    gradients, others = (
-        torch.autograd.grad(each, models.weights(), allow_unused=True)
-        for each, models in ((loss, flat), (other_loss, other))
-    )
-    torch.testing.assert_close(list(gradients), list(others), **CLOSE)
+    assert metrics["clip_fraction"] > 0.01 and metrics["ratio_max"] > 1.3, "the second step has clipped tokens"
 
 
 def test_it_is_one_screen_without_classes() -> None:
@@ -157,24 +132,18 @@ NAN = RuntimeError("tensor contains either `inf`, `nan`")
     {
         "ctrl-c": (KeyboardInterrupt(), 130, "stopped after 2 of 30 updates\n\nThe picture: "),
         "nan": (NAN, 1, "expected probabilities, got nan; is LEARNING_"),
-        "in-the-imports": (None, 130, "stopped after 0 updates"),
     },
 )
 def test_what_ends_a_run_early_is_one_sentence_and_keeps_its_picture(
-    end: BaseException | None, code: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    end: BaseException, code: int, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def load() -> Any:
-        if end is None:
-            raise KeyboardInterrupt
-        return stand_in(rows)
-
     rows = [(0.1, 0.8, 0.0, "the film was good ."), (0.5, 1.0, 0.2, "the plot was good ."), end]
-    assert command.main(["--kl-coef", "0", "--out", str(tmp_path)], load) == code
+    assert command.main(["--kl-coef", "0", "--out", str(tmp_path)], lambda: stand_in(rows)) == code
     assert sentence in capsys.readouterr().out
     assert "picture" not in sentence or (tmp_path / "kl_coef-0.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "file").touch()
     with pytest.raises(SystemExit, match="^expected --out to be a folder that can be written, got .*; choose another$"):
-        command.main(["--out", str(tmp_path / "file" / "x")], load)
+        command.main(["--out", str(tmp_path / "file" / "x")], lambda: stand_in(rows))
 
 
 TEXT = (FOLDER / "README.md").read_text("utf-8")
