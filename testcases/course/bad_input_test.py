@@ -81,13 +81,6 @@ def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: 
     assert "make hint LESSON=4" in str(first)
 
 
-@pytest.mark.slow
-def test_a_lost_gradient_has_its_own_wording(tmp_path: Path):
-    found = failures(answering(tmp_path, RIGHT + "return right.detach()"), "td_errors", ["td_errors"])["td_errors"]
-    assert {verdict.kind for verdict in found} == {"no gradient"}
-    assert "cut off from its inputs" in str(found[0])
-
-
 FILES = {
     "bytes": (b"\xff\xfe\x00\x00\x9c", "save it as UTF-8"),
     "raises-when-it-is-loaded": (b"import no_such_package\n", "import no_such_package"),

@@ -1,21 +1,19 @@
 """Lesson 10's bank of implementations, and what tests of several kinds earn on it."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from solutions.lesson10_bug_hunt import diagnose
 from testcases.course.students import HANGS
-from testcases.harness.catalog import ROOT, TUTORIAL
+from testcases.harness.catalog import ROOT
 from testcases.harness.diagnosis.depends import broken
 from testcases.harness.execution.executor import solutions_changed
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.oracle.mutations import NamedChange, right_answers, suspects, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.failures import CheckFailed
-from testcases.harness.student import own_tests
 from testcases.harness.suite.asserts import named
 from testcases.harness.suite.runner import cases_of
 from testcases.harness.suite.session import Engine
@@ -86,13 +84,6 @@ def test_tests_that_look_at_shapes_earn_less_than_a_tenth(function: str):
     assert sum(found) < 0.1 * len(found)
 
 
-def test_parts_read_by_name_earn_what_parts_read_by_place_do():
-    by_name = f"{GAE}assert {ONE}.advantages.item() == pytest.approx(0.99)\n"
-    by_place = by_name.replace(".advantages", "[0]")
-    found = [verdict("compute_gae", source, grading.wrong("compute_gae")) for source in (by_name, by_place)]
-    assert found[0] == found[1] and any(found[0]) and not all(found[0])
-
-
 @named(
     "body, says",
     {
@@ -154,27 +145,6 @@ def test_marks_are_those_of_pytest(mark: str, refused: bool):
     body = f"pass\n\n@pytest.mark.{mark}\ndef test_compute_gae_marked(wanted=0.0, more=0.0):\n"
     source = f"{GAE}{body}    assert {RIGHT}.item() == wanted + more\n"
     assert verdict("compute_gae", source, grading.right("compute_gae")[:1]) == [refused]
-
-
-def test_own_tests_run_as_plain_tests_of_pytest_on_the_course_s_functions(
-    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)  # of whoever runs these tests
-    file = tmp_path / "tutorial" / LESSON / "my_tests.py"
-    file.parent.mkdir(parents=True)
-    for package in (file.parent, file.parent.parent):
-        (package / "__init__.py").touch()
-    file.write_text(f"{GAE}found = {RIGHT}.item()\n    assert found == 1.5\n    assert found == 2\n")
-    mine = str(TUTORIAL / LESSON / "my_tests.py")
-    for arguments, says in (
-        ([f"{file}::test_compute_gae"], ["assert 1.5 == 2", "my_tests.py:12: Ass", "1 failed"]),
-        ([f"{mine}::test_compute_gae", "--collect-only"], ["my_tests.py::test_compute_gae", "1 test collected"]),
-    ):
-        pytest.main(
-            [*arguments, "-p", "no:randomly", "-p", "no:cacheprovider", "--import-mode=importlib"], plugins=[own_tests]
-        )
-        printed = capsys.readouterr().out
-        assert all(part in printed for part in says), printed
 
 
 def test_half_of_the_mistakes_are_half_of_the_points_and_one_question():

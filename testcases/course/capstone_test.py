@@ -23,9 +23,7 @@ from testcases.grader.tests.forks import Fork
 from testcases.harness.catalog import SOLUTIONS, read_lesson, regions
 from testcases.harness.oracle.mutations import emptied
 from testcases.harness.suite.asserts import named
-from testcases.lesson12_capstone.scenarios import TOKENIZER
 from tiny_models import checkpoints, presets
-from tiny_models.tokenizer import build_tokenizer
 
 pytestmark = pytest.mark.slow
 REBUILD = "run python -m testcases.course.checkpoints"
@@ -206,19 +204,3 @@ def test_only_evaluation_sees_the_gold_score():
         if "import gold_score" in file.read_text() or "gold.gold_score" in file.read_text()
     }
     assert seeing == {"lesson12_capstone/evaluation.py", "contest/running.py"}
-
-
-def test_the_suites_tokenizer_speaks_as_the_real_one():
-    real, fake = build_tokenizer(), TOKENIZER
-    texts = ["review the film :", "how was zebra ?"]
-    assert dict(real(texts[1], return_token_type_ids=False)) == fake(texts[1])
-    assert dict(real(texts)) == fake(texts)
-    for options in ({"padding": True}, {"padding": True, "return_tensors": "pt"}):
-        wanted, got = real(texts, **options), fake(texts, **options)
-        for name in ("input_ids", "attention_mask"):
-            assert torch.equal(torch.as_tensor(wanted[name]), torch.as_tensor(got[name]))
-    rows = torch.tensor([[3, 4, 1, 0], [5, 2, 6, 1]])
-    for skips in (False, True):
-        assert real.batch_decode(rows, skip_special_tokens=skips) == fake.batch_decode(rows, skip_special_tokens=skips)
-        for ids in (rows[0], rows[0].tolist(), 7, []):
-            assert real.decode(ids, skip_special_tokens=skips) == fake.decode(ids, skip_special_tokens=skips)

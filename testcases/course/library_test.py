@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 import ppo_by_hand
-from ppo_by_hand.__main__ import main
 from ppo_by_hand.core.config import PPOConfig
 from testcases.course import hub
 from testcases.grader.tests.forks import Fork
@@ -157,13 +156,6 @@ def test_every_public_name_is_documented_and_help_describes_each_of_the_34_setti
     assert len(dataclasses.fields(PPOConfig)) == 34
     for field in dataclasses.fields(PPOConfig):
         assert f" {field.name}: " in said and field.name in named
-
-
-def test_the_command_says_its_version_its_folder_of_configurations_and_what_it_knows(capsys):
-    for argument, said in (("--version", f"ppo-by-hand {ppo_by_hand.__version__}"), ("configs", "configs")):
-        assert main([argument]) == 0
-        assert capsys.readouterr().out.strip().endswith(said)
-    assert main(["tune"]) == 2 and "ppo-by-hand train --policy gpt2" in capsys.readouterr().err
 
 
 def test_the_scripts_of_the_page_and_the_command_run_in_an_empty_folder(wheel, folder):

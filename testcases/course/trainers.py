@@ -75,7 +75,6 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", GROUPED),
     "qwen2": ("Qwen2Config", GROUPED),
     "qwen3": ("Qwen3Config", HEADS),
-    "mistral-sliding": ("MistralConfig", {**GROUPED, "sliding_window": 4}),
     "gemma2": (
         "Gemma2Config",
         {**HEADS, "sliding_window": 4, "final_logit_softcapping": 1.0, "attn_logit_softcapping": 5.0},
@@ -91,9 +90,7 @@ ARCHITECTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("Phi3Config", {**GROUPED, "resid_pdrop": 0.1}),
     # As opt-350m, wide hidden states and narrow embeddings.
     "opt": ("OPTConfig", {**BASE, **SIZES, "ffn_dim": 32, "word_embed_proj_dim": 8, "do_layer_norm_before": False}),
-    "gpt-neox": ("GPTNeoXConfig", {**PLAIN, "hidden_dropout": 0.1, "attention_dropout": 0.1}),
     "bloom": ("BloomConfig", {**BASE, "hidden_size": 16, "n_layer": 2, "n_head": 2, "hidden_dropout": 0.1}),
-    "falcon": ("FalconConfig", {**BASE, **SIZES, "hidden_dropout": 0.1, "attention_dropout": 0.1, "alibi": False}),
     "cohere": ("CohereConfig", {**GROUPED, "logit_scale": 0.0625}),
     "gpt-oss": ("GptOssConfig", {**HEADS, "num_local_experts": 4, "sliding_window": 4}),
     "deepseek-v3": (
