@@ -90,19 +90,6 @@ def test_a_stack_without_an_exercise_is_told_before_anything_runs(monkeypatch, t
     assert not [name for some in stack.OF_THE_CONTEST.values() for name in some if re.search(rf"\b{name}\b", code)]
 
 
-@pytest.mark.parametrize(
-    "arguments, sentence",
-    [
-        pytest.param(["--seeds", "0"], "expected SEEDS in [1, infinity), got 0", id="no-seed"),
-        pytest.param(["--out", __file__], "expected OUT to be a folder that can be written, got", id="a-file"),
-    ],
-)
-def test_bad_input_is_one_sentence(arguments, sentence, capsys):
-    assert main(arguments) == 1
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith(f"error: {sentence}"), told
-
-
 @pytest.fixture(scope="module")
 def world() -> World:
     """Of seed 0, with the shipped reward model instead of a trained one, and a seventh of the pairs."""

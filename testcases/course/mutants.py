@@ -116,10 +116,10 @@ def mutants_of(lesson: str) -> list[tuple[str, Mutant]]:
     return [(file.name, one) for file in files for one in mutants(file) if one.exercise in own]
 
 
-def survivors(lesson: str, exercise: str | None = None, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
+def survivors(lesson: str, most: int | None = None) -> Iterator[tuple[Mutant, bool]]:
     """Each mutant of a lesson, or `most` of them that are always the same ones, and whether all tests of its exercise
     pass it."""
-    found = [pair for pair in mutants_of(lesson) if exercise in (None, pair[1].exercise)]
+    found = mutants_of(lesson)
     random.Random(0).shuffle(found)
     # A changed `save_checkpoint` writes where it likes.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
@@ -169,14 +169,9 @@ def main() -> None:
         prog="python -m testcases.course.mutants", description=__doc__.splitlines()[0] if __doc__ else None
     )
     parser.add_argument("lessons", nargs="*", help='numbers or folder names, such as "4"; all, if left out')
-    parser.add_argument("--exercise", help="only this one of a lesson; nothing is recorded")
-    options = parser.parse_args()
-    for lesson in [read_lesson(name).name for name in options.lessons] or lesson_names():
-        if options.exercise:
-            found = [str(mutant) for mutant, survives in survivors(lesson, options.exercise) if survives]
-        else:
-            found = record(lesson)
-        print(f"{lesson}: {len(found)} survive{'' if options.exercise else ' without a reason'}", *found, sep="\n")
+    for lesson in [read_lesson(name).name for name in parser.parse_args().lessons] or lesson_names():
+        found = record(lesson)
+        print(f"{lesson}: {len(found)} survive without a reason", *found, sep="\n")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ kernel versions) is stripped, so that a second `make notebooks` leaves git clean
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -100,12 +99,8 @@ def refresh(path: Path) -> str:
 
 
 def main() -> int:
-    """Refresh all notebooks, or those named, three at a time; 1 where one failed, the others go on."""
-    parser = argparse.ArgumentParser(prog="make notebooks")
-    parser.add_argument("names", nargs="*", help="beginnings of file names, such as 04; default: all")
-    names = tuple(parser.parse_args().names)
-    paths = [path for path in all_notebooks() if path.name.startswith(names or "")]
-    failures = []
+    """Refresh all notebooks, three at a time; 1 where one failed, the others go on."""
+    paths, failures = all_notebooks(), []
     with ProcessPoolExecutor(3) as pool:
         for path, failure in zip(paths, pool.map(refresh, paths), strict=True):
             print(f"{path.name} ...", f"FAILED\n{failure}" if failure else "done", flush=True)

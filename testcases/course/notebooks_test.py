@@ -20,7 +20,6 @@ PATHS = notebooks.all_notebooks()
 OWN = "04_gae"
 """The notebook that is run on a student's own lesson; the others on the course's."""
 ANSWERS = re.compile(r"</summary>(.*?)</details>", re.DOTALL)
-ELSEWHERE = re.compile(r"(printed|shown|stand|see) (above|below)|^\s*(Above|Below)\.", re.IGNORECASE)
 EACH = pytest.mark.parametrize("path", PATHS, ids=[path.stem for path in PATHS])
 
 
@@ -57,7 +56,6 @@ def test_a_folded_answer_has_an_answer(path: Path) -> None:
     for cell in notebooks.read(path).cells:
         for answer in ANSWERS.findall(cell.source):
             assert len(answer.split()) >= 5
-            assert not ELSEWHERE.search(answer), f"say it here: {answer[:90]!r}"
 
 
 @EACH
@@ -140,11 +138,6 @@ def test_a_lesson_that_is_not_written_is_named_with_its_file_and_exercises(
     assert lines[0] == 'STACK = "tutorial" draws your own code, and these exercises are not written yet:'
     assert all(line.startswith(f"  tutorial/{own}/") for line in lines[1:-1]) and len(lines) > 2
     assert lines[-1] == 'Write them, or put STACK = "solutions".'
-
-
-def test_another_stack_is_refused(course: Path) -> None:
-    with pytest.raises(ValueError, match="STACK: expected .*, got 'mine'"):
-        blocks_of(course).lessons("mine", "lesson04_gae")
 
 
 @pytest.mark.parametrize("path", notebooks.all_notebooks(), ids=lambda path: path.stem)

@@ -2,7 +2,6 @@
 
     python -m testcases.course.unseen                    # all of them, some minutes
     python -m testcases.course.unseen singles 10 40      # these rows
-    python -m testcases.course.unseen right              # whether our own answers pass
 
 Prints a line for each: right, silent, or look, where what was said is none of the words that a right cause has.
 """
@@ -13,17 +12,11 @@ from collections import Counter
 
 from testcases.harness.diagnosis.explain import faults
 
-from . import failures, rows, subject_of
-from .right import RIGHT
+from . import failures, rows
 
 
 def main() -> None:
     kind, *numbers = sys.argv[1:] or ["all"]
-    if kind == "right":
-        for exercise, body in RIGHT.items():
-            first = next((str(one) for one in failures(subject_of(exercise, body), exercise)), "passes")
-            print(exercise, first, flush=True)
-        return
     counts, total = Counter[str](), 0.0
     for row in [*rows("singles"), *rows("drafts")] if kind == "all" else rows(kind):
         if numbers and row.name.split()[1] not in numbers:
