@@ -241,11 +241,6 @@ REFUSED = {
         lambda patch: patch.setattr(scaled, "Accelerator", with_deepspeed(zero_stage=3)),
         "expected ZeRO stage 1 or 2 and .* got stage 3 and",
     ),
-    "zero-with-microbatches": (
-        LESSON_11,
-        lambda patch: patch.setattr(scaled, "Accelerator", with_deepspeed(zero_stage=2)),
-        "expected ZeRO stage 1 or 2 and .* got stage 2 and 1",
-    ),
 }
 
 
