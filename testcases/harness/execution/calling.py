@@ -213,6 +213,7 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "torch.is_grad_enabled()": (torch.is_grad_enabled, torch.set_grad_enabled),
     "torch.get_default_dtype()": (torch.get_default_dtype, torch.set_default_dtype),
     "torch.get_default_device()": (torch.get_default_device, torch.set_default_device),
+    "torch.get_num_threads()": (torch.get_num_threads, torch.set_num_threads),
 }
 
 
