@@ -240,7 +240,6 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path):
     {
         "as-canvas-has-it": ("Student,ID,HW (77)", "20.0", "hw", ""),
         "other-points": ("Student,ID,HW (77)", "100", "HW", "points: HW (77) has 100 points in Canvas, but"),
-        "points-that-nobody-may-change": ("Student,ID,HW (77)", "(read only)", "HW", ""),
         "no-such-assignment": ("Student,ID,HW (77)", "20", "HW2", "title: no assignment in ROSTER is called 'HW2', so"),
     },
 )
