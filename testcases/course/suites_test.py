@@ -5,19 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from testcases.course.complete import lacking
 from testcases.course.mutants import mutants_of, recorded, survivors, version
 from testcases.course.students import LESSONS
-from testcases.harness.catalog import DEFAULT, TUTORIAL, headings, read_lesson, section_for
+from testcases.harness.catalog import read_lesson
 from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution.messages import Call
-from testcases.harness.oracle.mutations import (
-    NamedChange,
-    instead,
-    published_answers,
-    right_answers,
-    suspects,
-    wrong_answers,
-)
+from testcases.harness.oracle.mutations import NamedChange, instead, right_answers, suspects, wrong_answers
 from testcases.harness.oracle.reference import examples, shared_reference, with_change
 from testcases.harness.report.errors import NotStarted
 from testcases.harness.student.hint import hints
@@ -38,34 +32,6 @@ EXERCISES = [
 @pytest.mark.parametrize("lesson, exercise", EXERCISES)
 def test_exercise_is_complete(lesson: str, exercise: str):
     assert not list(lacking(lesson, exercise))
-
-
-def lacking(lesson: str, exercise: str) -> Iterator[str]:
-    """What belongs to an exercise and isn't there; it is found by the exercise's name."""
-    here, path = f"testcases/{lesson}", TUTORIAL / lesson / read_lesson(lesson).file_of(exercise)
-    tests = [entry for entry in entries(lesson) if entry.exercise == exercise]
-    if not any(entry.is_basic for entry in tests):
-        yield f"a test in {here}/basic_test.py"
-    if all(entry.is_basic for entry in tests):
-        yield f"agreement with the reference in {here}"
-    if not examples(lesson, exercise):
-        yield f"an example in {here}/examples.py"
-    right = (*right_answers(lesson), *published_answers(lesson))
-    for count, wanted, what in (
-        (sum(one.exercise == exercise for one in wrong_answers(lesson)), 3, f"mistakes in {here}/mistakes.py"),
-        (sum(one.exercise == exercise for one in right), 2, f"right answers in {here}/variants.py"),
-        (len(hints(lesson).get(exercise, [])), 2, f"hints in tutorial/{lesson}/hints.md"),
-    ):
-        if count < wanted:
-            yield f"{wanted - count} of {wanted} {what}"
-    if headings(lesson):
-        row = f"| `{exercise}` | {sum(entry.points for entry in tests)} |"
-        if section_for(lesson, exercise) == DEFAULT:
-            yield f"a heading with its name in tutorial/{lesson}/README.md"
-        if row not in (TUTORIAL / lesson / "README.md").read_text("utf-8"):
-            yield f"the row {row} in tutorial/{lesson}/README.md"
-    if not path.is_file() or f"def {exercise.rpartition('.')[2]}(" not in path.read_text("utf-8"):
-        yield f"its name in solutions/{lesson}/__init__.py, or its stub: run make stubs"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
