@@ -3,13 +3,15 @@
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from ..catalog import SOLUTIONS
 from ..execution.executor import InProcess, solutions_changed
 from ..execution.messages import Call, Outcome
-from ..execution.wire import pack
 from .mutations import NamedChange, changed_source
 
 EXAMPLE_SEED = 20240
@@ -56,9 +58,22 @@ def key_of(call: Call) -> bytes:
     it."""
     kept = vars(call)
     if "key" not in kept:
-        header, body = pack(call)
-        kept["key"] = repr(header).encode() + body
+        kept["key"] = b"\0".join(_bytes_of([*kept.values()]))
     return kept["key"]
+
+
+def _bytes_of(value: Any) -> Iterator[bytes]:
+    if isinstance(value, Tensor):
+        yield f"{value.dtype} {tuple(value.shape)} {value.stride()}".encode()
+        numbers = value.detach().contiguous()
+        yield (numbers.view(torch.int16) if value.dtype == torch.bfloat16 else numbers).numpy().tobytes()
+    elif isinstance(value, (list, tuple, dict)):
+        parts = value.items() if isinstance(value, dict) else value
+        yield f"{type(value).__name__} of {len(value)}".encode()
+        for part in parts:
+            yield from _bytes_of(part)
+    else:
+        yield repr(value).encode()
 
 
 class Reference(Remembering):
