@@ -40,7 +40,6 @@ def results(sheet: Sheet) -> dict[str, Any]:
     lines = [f"{sheet.all_points} points" if is_final else "GRADER ERROR: this is not a mark. Tell your instructor."]
     lines += [*sheet.flags, *(note for note in sheet.notes if not note.startswith(sheet.flags))]
     found: dict[str, Any] = {
-        "execution_time": float(sheet.seconds),
         "output": "\n".join(lines),
         "output_format": "text",
         "test_output_format": "text",
@@ -106,10 +105,6 @@ def points(sheet: Sheet) -> dict[str, Any]:
 
 def hand_over(sheet: Sheet, target: Path) -> int:
     """Append the step's output, in base64, to the file that GitHub names; 0 if there is a verdict."""
-    for exercise in sheet.exercises:
-        print(f"| {exercise.points!s:>11} {exercise.status:17}{exercise.lesson} {exercise.name}")
-    for note in (*sheet.flags, *sheet.notes):
-        print(f"| {_quiet(note)}")
     with target.open("a", encoding="utf-8") as file:
         file.write(f"result={base64.b64encode(json.dumps(points(sheet)).encode()).decode()}\n")
     return int(sheet.status == GRADER)

@@ -89,7 +89,6 @@ class Sheet:
     """Of the person, as the platform writes it."""
     ids: tuple[str, ...] = ()
     sandbox: str = ""
-    seconds: float = 0.0
     notes: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     lessons: tuple[Lesson, ...] = ()
@@ -165,7 +164,6 @@ def sheet_of(data: Mapping[str, Any], file_name: str, assignment: Assignment) ->
         name=name_of(data["name"]),
         ids=tuple(name_of(one) for one in data["ids"]),
         sandbox=clean(data["sandbox"]),
-        seconds=float(data["seconds"]),
         notes=tuple(clean(note, 500) for note in data["notes"]),
         doubts=tuple(Doubt(clean(one["kind"]), clean(one["text"], 500)) for one in data["doubts"]),
         lessons=tuple(Lesson(name, tuple(one for one in exercises if one.lesson == name)) for name in lessons),

@@ -195,8 +195,7 @@ CASES = {
         "return torch.zeros(1_900_000, dtype=torch.uint8)",
         "class Key:\n    def __str__(self):\n        return 'k' * 10_000_000\nreturn {Key(): 1, None: 2, 3: rewards}")),
     "answers-of-another-kind": Case("no plain tensor of the right shape and numbers", "wrong error output-limit memory", (
-        "return next(KINDS)(rewards.detach())", "return next(KINDS)(rewards.detach())", "return next(KINDS)(rewards.detach())",
-        "return next(KINDS)(rewards.detach())", "return next(KINDS)(rewards.detach())"), top=r'''
+        "return next(KINDS)(rewards.detach())",) * 5, top=r'''
         ring = []
         ring.append(ring)
         deep = []
