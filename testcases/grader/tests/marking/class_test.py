@@ -9,7 +9,7 @@ import pytest
 from testcases.grader.tests.reports.data import edit, looked_at
 from testcases.grader.tests.running import TARGET, check, packed, put, results, table, times
 from testcases.grader.tests.sandbox.hostile import CASES
-from testcases.grader.text import name_of
+from testcases.grader.text import clean, name_of
 from testcases.harness.catalog import SOLUTIONS, TUTORIAL
 from testcases.harness.suite.runner import entries
 
@@ -91,6 +91,7 @@ def test_everybody_has_a_line_and_the_second_run_grades_only_what_is_new(bubblew
             assert points == 0, lines[key]
     assert {kind for _, kind in looked_at(out)} == {"tamper-suspected", "killed", "does not load"}
     assert "nothing is removed at a done" in (out / "report/index.html").read_text("utf-8")
+    assert all(file.isascii() and one["student"] == clean(one["student"]) for file, one in results(out).items())
     td_errors = [one["lessons"]["lesson04_gae"]["exercises"]["td_errors"] for one in results(out).values()]
     for one in (one for one in td_errors if "removed" in str(one["causes"])):  # Without a report's words around them.
         assert one["causes"][0].startswith("nothing is removed") and "nothing is removed" not in one["told"]
