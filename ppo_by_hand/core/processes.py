@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
@@ -52,6 +52,13 @@ class Processes:
         with self.connected():
             found: list[Thing] = gather_object(things)
             return found
+
+    def check_same(self, settings: Mapping[str, object]) -> None:
+        """Refuse other settings in another process: all would go on with updates that belong to none of them."""
+        each = self.collect([settings])
+        for name, own in settings.items():
+            if others := [other[name] for other in each if other[name] != own]:
+                raise ValueError(f"expected the same settings in each process, got {name} {own!r} and {others[0]!r}")
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Gather the tensors of all processes, (...) -> (N, ...); the shape must be the same in each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +84,7 @@ class DistributedPPOTrainer(PPOTrainer):
         self._empty_policy = without_weights(model.policy, "meta") if has_fsdp else None
         super().__init__(model, reward_model, ref_model, config, tokenizer, sampler, optimizer, schedule)
         self.processes = Processes(self.accelerator)
+        self.processes.check_same({name: value for name, value in asdict(config).items() if name != "log_dir"})
 
     @contextmanager
     def whole_model(self) -> Iterator[PolicyAndValue | SharedPolicyAndValue]:

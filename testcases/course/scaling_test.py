@@ -219,7 +219,7 @@ REFUSED = {
     "other-settings": (
         LESSON_11,
         lambda patch: patch.setattr(Processes, "collect", lambda self, things: [*things, things[0] | {"seed": 7}]),
-        "got seed 0 in process 0 and 7 in process 1",
+        "expected the same settings in each process, got seed 0 and 7",
     ),
     "fsdp-without-processes": (
         LESSON_9 + LESSON_11,
