@@ -35,6 +35,11 @@ def exercises_in(path: str) -> tuple[str, ...]:
     return tuple(exercise for exercise in found.exercises if found.file_of(exercise) == file)
 
 
+def is_placed(name: str) -> bool:
+    """Whether a file lies in the folder of its lesson: two lessons have a trainer.py, and neither is the other's."""
+    return "/".join(name.split("/")[-2:]) in course_files()
+
+
 def is_untouched(path: str, data: bytes) -> bool:
     """Whether each exercise in a file is still its stub; never where there is none."""
     lesson, exercises = path.partition("/")[0], exercises_in(path)
@@ -66,7 +71,7 @@ def choose(files: Mapping[str, bytes], lessons: Collection[str] = ()) -> tuple[d
         found = []
         for name in by_file.get(path.rpartition("/")[2], ()):
             is_loose, above = not f"/{name}".endswith(f"/{path}"), folders[name]
-            is_out = is_loose and (not is_asked or not OF_COURSE.isdisjoint(above))
+            is_out = is_loose and (not is_asked or is_placed(name) or not OF_COURSE.isdisjoint(above))
             if not is_out and not (_is_solved(files[name]) and _is_given(above, is_course)):
                 is_tutorial = name.split("/")[-3:-2] == ["tutorial"]
                 rank = is_untouched(path, files[name]), is_loose, not is_tutorial, len(above), name

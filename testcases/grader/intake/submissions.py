@@ -18,7 +18,7 @@ from ..status import CLOSED, EMPTY, ENCODING, GRADED, NEAR, OLDER, SECOND, UNREA
 from ..text import clean
 from .archives import CODE, Tree, Unreadable, is_archive
 from .exports import HandIn
-from .selection import OF_COURSE, beside, choose, course_files, exercises_in, is_untouched
+from .selection import OF_COURSE, beside, choose, course_files, exercises_in, is_placed, is_untouched
 
 MAX_NOTES = 20
 MAX_BESIDE = 200
@@ -196,8 +196,8 @@ def _take(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:
 def _is_other(name: str) -> bool:
     """Whether a file is code, and none that the course brings."""
     *above, file = name.split("/")
-    is_of_course = file in GIVEN or "/".join([*above[-1:], file]) in course_files()
-    return file.lower().endswith(CODE) and not is_of_course and OF_COURSE.isdisjoint(above)
+    is_of_course = file in GIVEN or is_placed(name) or not OF_COURSE.isdisjoint(above)
+    return file.lower().endswith(CODE) and not is_of_course
 
 
 def strange_encoding(data: bytes) -> str:
