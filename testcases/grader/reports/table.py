@@ -100,7 +100,7 @@ def read(out: Path) -> list[Line]:
     if not set(COLUMNS) <= set(names) or len(set(names)) != len(names):
         wanted = f"expected the columns {', '.join(COLUMNS)}, each once"
         raise ValueError(f"{FILE}: {wanted}, got {clean(', '.join(header))}; {LAST} has the table before it")
-    lines, seen = list[Line](), dict[str, int]()
+    lines, seen = list[Line](), dict[tuple[str, str], int]()
     for place, row in rows:
         where = f"{FILE}, line {place}"
         if len(row) > len(header):
@@ -108,14 +108,20 @@ def read(out: Path) -> list[Line]:
         line = dict(zip(names, [unguarded(value).strip() for value in row], strict=True))
         if line["score"] and _number(line["score"]) is None:
             raise ValueError(f"{where}: score: expected a number from 0, got {clean(line['score'])!r}")
-        key = line["folder"] or line["id"]
-        if not key:
+        column = "folder" if line["folder"] else "id"
+        if not line[column]:
             raise ValueError(f"{where}: expected a folder or an id, got neither")
-        if key in seen:
-            raise ValueError(f"{where}: {clean(key)!r} has line {seen[key]} as well: remove one of the two")
-        seen[key] = place
+        # Two people who handed in nothing may have one name, and a folder the name of somebody's id.
+        key = column, line[column]
+        if (column == "folder" or _is_edited(line)) and seen.setdefault(key, place) != place:
+            raise ValueError(f"{where}: {clean(key[1])!r} has line {seen[key]} as well: remove one of the two")
         lines.append(line)
     return lines
+
+
+def _is_edited(line: Line) -> bool:
+    """Whether an instructor has written something into it, apart from an id."""
+    return any(value for name, value in line.items() if name not in OURS)
 
 
 def _number(text: str) -> float | None:
@@ -144,7 +150,7 @@ def decide(sheets: Sequence[Sheet], known: People, lines: Sequence[Line], before
         line = _take(mark, rest, "folder", sheet.folder)
         _say_whose(mark, line["id"] if line else "", why, known, before.get(sheet.folder) or {})
         marks.append(mark)
-    rest = [line for line in rest if any(value for name, value in line.items() if name not in OURS)]
+    rest = [line for line in rest if _is_edited(line)]
     have = {mark.person.key for mark in marks}
     marks += [Mark(person=person) for person in known.people if person.key not in have]
     for mark in marks:

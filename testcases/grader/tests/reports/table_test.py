@@ -146,6 +146,22 @@ def test_a_line_whose_submission_is_gone_stays_if_somebody_wrote_into_it(tmp_pat
     assert "no such submission" in looks(tmp_path) and grid(tmp_path / "canvas.csv")[-1][-1] == "6"
 
 
+@named(
+    "text",
+    {
+        "a-folder-is-called-as-an-id": "name,login\nAnn Lee,al3\nBob Smith,bob-x\n",
+        "two-people-have-one-name": "name\nBob Smith\nBob Smith\n",
+    },
+)
+def test_no_name_makes_a_table_that_the_next_run_refuses(tmp_path: Path, text: str):
+    """The first run finds two submissions of one person, who has a line of his own until one of them is removed."""
+    (tmp_path / "names.csv").write_text(text, "utf-8")
+    report(kept(tmp_path, result("al3"), result("Ann Lee")), roster=tmp_path / "names.csv")
+    written = (tmp_path / "marks.csv").read_bytes()
+    report(tmp_path)
+    assert (tmp_path / "marks.csv").read_bytes() == written and len(lines(tmp_path)) == 4
+
+
 HEAD, MARKS, CLASS = ",".join(table.COLUMNS), "marks.csv", "class.csv"
 
 
@@ -159,6 +175,7 @@ HEAD, MARKS, CLASS = ",".join(table.COLUMNS), "marks.csv", "class.csv"
         "below-0": (MARKS, HEAD + "\nann,,,,-1,,,,\n", "got '-1'"),
         "no-number": (MARKS, HEAD + "\nann,,,,nan,,,,\n", "got 'nan'"),
         "twice": (MARKS, HEAD + "\n'=ann,,,,1,,,,\n=ann,,,,2,,,,\n", "line 3: '=ann' has line 2 as well"),
+        "twice-by-id": (MARKS, HEAD + "\n,,7,,1,,,,\n,,7,,2,,,,\n", "line 3: '7' has line 2 as well"),
         "nobody": (MARKS, HEAD + "\n,,,3,,,,,\n", "line 2: expected a folder or an id"),
         "a-comma-too-many": (MARKS, HEAD + "\nann,,,,1,a, b,,,,\n", "expected 9 cells, got 11"),
         "a-quote-that-is-open": (MARKS, HEAD + '\nann,,,,1,"a,,,\n', "cannot be read as a CSV file"),
