@@ -47,14 +47,15 @@ def moodle(path: Path, marks: Sequence[Mark], known: People) -> None:
     Feedback never comes without a grade, because Moodle would erase the grade.
     """
     names = [name.strip().lower() for name in known.header]
-    is_worksheet = {"identifier", "grade", "maximum grade", "feedback comments"} <= set(names)
+    is_worksheet = {"identifier", "grade", "maximum grade"} <= set(names)
     by_row = {mark.person.row: mark for mark in _marked(marks)}
     rows: list[list[object]] = [[*known.header]]
     for person in known.people if is_worksheet else ():
         row: list[object] = [*person.cells]
         if mark := by_row.get(person.row):
             row[names.index("grade")] = _scaled(mark, person.cells[names.index("maximum grade")])
-            row[names.index("feedback comments")] = _feedback(mark)
+            if "feedback comments" in names:  # An assignment may have none.
+                row[names.index("feedback comments")] = _feedback(mark)
         rows.append(row)
     _write(path, rows, is_worksheet)
 
