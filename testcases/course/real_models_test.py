@@ -1,6 +1,7 @@
 """The trainer and its blocks on the architectures that people train: a padded batch gives what the library gives for
 one row alone, and what is sampled is what is trained, in train mode, whatever a model does inside."""
 
+import math
 import random
 from types import SimpleNamespace
 
@@ -78,6 +79,13 @@ def test_a_model_that_stays_random_in_train_mode_is_refused():
     with pytest.raises(ValueError, match="expected the same numbers from two passes of the models in train mode"):
         PPOTrainer(made.model, TokenSum(), made.ref_model, made.config)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_model_that_forbids_a_token_by_an_infinite_logit_is_not_taken_for_a_random_one():
+    made = trainer_of("llama")
+    made.policy.lm_head.register_forward_hook(lambda *given: given[-1].index_fill(-1, torch.tensor([3]), -torch.inf))
+    (metrics,) = PPOTrainer(made.model, TokenSum(), made.ref_model, made.config).train(PROMPTS)
+    assert all(map(math.isfinite, metrics.values()))
 
 
 def sample(policy, pad=PAD, **settings):
