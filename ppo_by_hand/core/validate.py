@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .config import PPOConfig
-from .shapes import tokens_of
+from .shapes import text_config, tokens_of
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -43,6 +43,12 @@ def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> N
                 f"expected {name} to be made of a backbone, which has no head, got one of {_brief(backbone)}; load the "
                 "backbone with AutoModel, or make a critic with ValueModel.from_classifier(model)"
             )
+    is_classifier = isinstance(getattr(reward_model, "score", None), nn.Linear) and hasattr(reward_model, "config")
+    if is_classifier and text_config(reward_model).pad_token_id is None:
+        raise ValueError(
+            "expected the reward model to have a pad token, without which it would read padding as the end of a text, "
+            f"got {_brief(reward_model)} with none; set its config.pad_token_id to the pad token of its tokenizer"
+        )
     _check_weights(model, critic, ref_model)
     _check_tokens(model.policy, critic, ref_model, reward_model, config)
 

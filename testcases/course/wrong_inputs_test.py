@@ -81,6 +81,11 @@ def judge(words: int):
     return GPT2ForSequenceClassification(config)
 
 
+def padless(model):
+    model.config.pad_token_id = None
+    return model
+
+
 PARTS = {
     "policy-alone": (lambda t: {"model": t.policy}, "expected model to be actor and critic"),
     "critic-with-a-head": (
@@ -116,6 +121,10 @@ PARTS = {
     ),
     "no-reward": (lambda t: {"reward_model": None}, "a function of (prompts, responses), got None"),
     "reward-model-of-more-tokens": (lambda t: {"reward_model": judge(99)}, "got 99, so it would read other words"),
+    "classifier-without-a-pad-token": (
+        lambda t: {"reward_model": padless(judge(12))},
+        "got a GPT2ForSequenceClassification with none; set its config.pad_token_id",
+    ),
     "texts-without-tokenizer": (lambda t: {"reward_model": no_words}, "pass tokenizer= to PPOTrainer"),
 }
 
