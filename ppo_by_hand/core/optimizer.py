@@ -26,6 +26,9 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
 
     There is one group, or the policy's and the critic's where the critic has a learning rate of its own. Each keeps the
     rate that it was made with as `initial_lr`.
+
+    Raises:
+        ValueError: `make` leaves out a weight that trains, or changes a rate.
     """
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups: Groups = [{"params": trained, "lr": config.learning_rate}]
@@ -40,9 +43,19 @@ def make_optimizer(model: nn.Module, config: PPOConfig, make: OptimizerMaker | N
         made: torch.optim.Optimizer = torch.optim.AdamW(groups, eps=ADAM_EPSILON, weight_decay=0.0, fused=True)
     else:
         made = make(groups)
+        wanted, found = _rates(groups), _rates(made.param_groups)
+        if found != wanted:
+            raise ValueError(
+                f"expected an optimizer of all {len(wanted)} weights that train, each with the lr of its group, got "
+                f"one of {len(found & wanted)}; split a group with {{**group, 'params': some}}"
+            )
     for group in made.param_groups:
         group.setdefault("initial_lr", group["lr"])
     return made
+
+
+def _rates(groups: Groups) -> set[tuple[int, float]]:
+    return {(id(weight), group["lr"]) for group in groups for weight in group["params"]}
 
 
 def prepared(model: nn.Module, optimizer: torch.optim.Optimizer, accelerator: Accelerator) -> tuple[Any, Any]:

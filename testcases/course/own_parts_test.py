@@ -40,6 +40,18 @@ def test_an_optimizer_of_ones_own_takes_the_steps_at_the_rates_of_the_run(kind, 
     assert str(again.optimizer.state_dict()) == str(run.optimizer.state_dict())
 
 
+@named(
+    "optimizer",
+    {
+        "of-a-part": lambda groups: torch.optim.SGD([{**groups[0], "params": groups[0]["params"][:2]}]),
+        "at-a-rate-of-its-own": lambda groups: torch.optim.SGD(groups[0]["params"], lr=0.5),
+    },
+)
+def test_an_optimizer_that_would_train_something_else_is_refused(optimizer):
+    with pytest.raises(ValueError, match=r"weights that train, each with the lr of its group, got one of [02]; split"):
+        small_trainer(parts={"optimizer": optimizer})
+
+
 SEEN: list[tuple] = []
 
 
