@@ -62,6 +62,10 @@ class RolloutConfig:
     def __post_init__(self) -> None:
         if self.clip_score is None:
             object.__setattr__(self, "clip_score", NO_CLIP)
+        if self.pad_token_id is None:
+            raise ValueError(
+                "expected pad_token_id to be a token, got None; take a stop token if the tokenizer has none"
+            )
         for field in fields(self):
             _check_field(field.name, str(field.type), getattr(self, field.name))
         if not self.stop_token_ids:

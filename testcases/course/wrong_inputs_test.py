@@ -40,6 +40,7 @@ SETTINGS = {
     "true-for-a-number": ({"micro_batch_size": True}, "expected micro_batch_size to be int | None, got True"),
     "one-stop-token": ({"stop_token_ids": 1}, "expected stop_token_ids to be tuple[int, ...], got 1"),
     "no-stop-token": ({"stop_token_ids": ()}, "got none; no response could end"),
+    "no-pad-token": ({"pad_token_id": None}, "got None; take a stop token if the tokenizer has none"),
     "more-minibatches-than-rows": ({"num_minibatches": 65}, "lower num_minibatches or raise batch_size"),
     "temperature-0": ({"temperature": 0.0}, "expected temperature in (0.0, infinity), got 0.0"),
     "unknown-estimator": ({"kl_estimator": "k4"}, "expected kl_estimator to be one of k1, k2, k3, got 'k4'"),
