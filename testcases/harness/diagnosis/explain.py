@@ -71,18 +71,18 @@ class Explanation:
         self._searches: Counter[tuple[str, str]] = Counter()
         self._costs: dict[tuple[str, str, str | None], int] = {}
 
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
-        """Why this answer is wrong; with `neighbors` also by the exercises that this one calls."""
+    def diagnose(self, call: Call, outcome: Outcome) -> Diagnosis:
+        """Why this answer is wrong, be it by an exercise that this one calls."""
         if outcome.error and outcome.error.kind in NOT_EXPLAINED:
             return Diagnosis()
         found = Diagnosis()
         with left_out():
-            found = self._explained((call, self._reference.run(call), outcome), neighbors)
+            found = self._explained((call, self._reference.run(call), outcome))
         with left_out():
             found = replace(found, twice=self._twice(call.lesson, call.exercise))
         return found
 
-    def _explained(self, seen: Seen, neighbors: bool) -> Diagnosis:
+    def _explained(self, seen: Seen) -> Diagnosis:
         asked, right, mine = seen
         key = asked.lesson, asked.exercise
         if same_outcome(right, mine):  # Too near to the right answer for any mistake to tell.
@@ -91,7 +91,7 @@ class Explanation:
         if known := self._known(seen):
             earlier[:] = [*earlier, seen][-MAX_FAILED:]
             return Diagnosis(known)
-        if neighbors and self._cost(asked) < TOO_MANY and (inside := self._inside(seen)):
+        if self._cost(asked) < TOO_MANY and (inside := self._inside(seen)):
             return inside
         if mine.error and (sign := cause_of_error(mine.error, asked, names_in(self._text(*key)))):
             return Diagnosis((sign,))
@@ -443,5 +443,5 @@ def _effects(outcome: Outcome) -> tuple[object, ...]:
 class NoExplanation(Explanation):
     """For whoever asks only whether a test passes."""
 
-    def diagnose(self, call: Call, outcome: Outcome, neighbors: bool = True) -> Diagnosis:
+    def diagnose(self, call: Call, outcome: Outcome) -> Diagnosis:
         return Diagnosis()

@@ -119,8 +119,3 @@ class Diagnosis:
         """The named mistake that alone gives all that is wrong."""
         alone = (one.mistakes[0].wrong for one in self.causes if isinstance(one, Named) and len(one.mistakes) == 1)
         return next(alone, None)
-
-    @property
-    def is_found(self) -> bool:
-        """Whether it is known what gives this answer."""
-        return any(isinstance(one, Named | Repair) for one in self.causes)
