@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from testcases.harness.report.errors import Kept
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
-from testcases.harness.suite.asserts import assert_equal, named, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients
 from testcases.harness.suite.runner import Case, by_node, cases, entries
 from testcases.harness.suite.session import Engine
 from tutorial.lesson04_gae import compute_gae, td_errors
@@ -68,6 +69,29 @@ def test_what_a_call_prints_is_shown_once(tmp_path: Path, capsys: pytest.Capture
     with Engine(executor.InProcess(folder), pays_once=True).active(), pytest.raises((CheckFailed, Kept)):
         assert_equal(compute_gae(**EPISODE, lam=0.5), advantages=[1.75, 3.0])
     assert capsys.readouterr().out == "here\n"
+
+
+SLOW = """import time
+end = time.process_time() + 3
+while time.process_time() < end:
+    pass
+return rewards"""
+EXIT = """class Exit(Exception):
+    pass
+raise Exit"""
+
+
+@named("body, kind", {"time-is-over-while-coverage-traces": (SLOW, "timeout"), "an-own-exit": (EXIT, "raised")})
+def test_a_call_that_no_debugger_is_in_ends_in_an_outcome(tmp_path: Path, body: str, kind: str):
+    folder, tracing = solved_folder(tmp_path), sys.gettrace()
+    replace_body(folder, body)
+    with Engine(executor.InProcess(folder)).active() as engine:
+        sys.settrace(lambda *_: None)
+        try:
+            outcome = engine.ask(example(td_errors, **EPISODE, seconds=0.2))
+        finally:
+            sys.settrace(tracing)
+    assert outcome.error and outcome.error.kind == kind
 
 
 def test_a_plain_tuple_is_as_good_as_a_named_one():

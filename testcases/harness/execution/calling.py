@@ -7,6 +7,7 @@ them.
 
 from __future__ import annotations
 
+import bdb
 import importlib
 import os
 import pdb
@@ -90,7 +91,8 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if type(error).__name__ == "Exit":  # of pytest: somebody leaves its debugger
+            kind = type(error)
+            if (kind.__module__, kind.__name__) == ("_pytest.outcomes", "Exit"):  # Somebody leaves its debugger.
                 raise
             kept = error if is_heard.get() else None  # It keeps all that its frames refer to.
             answered = Outcome(error=describe(error, phase, modules), exception=kept)
@@ -156,7 +158,8 @@ def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> I
 
     def stop(signum: int, frame: Any) -> None:
         nonlocal worked, started, interrupts
-        if sys.gettrace() or "pydevd" in sys.modules:  # Somebody steps through it: then nothing takes too long.
+        # While somebody steps through it nothing takes too long. Coverage traces as well, and steps nowhere.
+        if isinstance(getattr(sys.gettrace(), "__self__", None), bdb.Bdb) or "pydevd" in sys.modules:
             worked, started = time.process_time(), time.monotonic()
         is_over = time.process_time() - worked >= seconds or time.monotonic() - started >= PATIENCE * seconds
         if armed and is_over:
