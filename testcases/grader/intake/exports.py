@@ -156,13 +156,14 @@ def _named(found: Sequence[HandIn]) -> list[HandIn]:
     often = Counter(keys)
     files = Counter(_file_name(name).lower() for name in shown)
     for one, name, key in zip(found, shown, keys, strict=True):
-        mark = hashlib.sha256(os.fsencode("\0".join([one.student, one.parts[0][0].name]))).hexdigest()[:8]
+        # Two who handed in together may have one name, too.
+        mark = hashlib.sha256(os.fsencode("\0".join([one.student, one.parts[0][0].name, *one.ids]))).hexdigest()[:8]
         file = _file_name(name)
         if file != one.student or files[file.lower()] > 1:
             file += f"~{mark}"
         if often[key] > 1:
             one.notes.append("another submission has the same name, or one that differs only in capital letters")
-            name = f"{name} ~{mark}"
+            name = f"{name[:100]} ~{mark}"
         one.student, one.file_name = name, file
     return [*found]
 

@@ -12,6 +12,7 @@ from testcases.grader.intake.exports import find
 from testcases.grader.intake.submissions import Submission, read_submission
 from testcases.grader.status import CLOSED, OLDER
 from testcases.grader.tests.running import TARGET, packed, put
+from testcases.grader.text import clean
 
 GAE, TREE, LISTED = "def td_errors(): ...\n", f"tutorial/{TARGET}", "submission_metadata.yml"
 METADATA = """\
@@ -115,6 +116,15 @@ def test_a_strange_list_of_gradescope_is_refused(tmp_path: Path, text: str):
     put(tmp_path, {"submission_1/gae.py": GAE, LISTED: text})
     with pytest.raises(ValueError, match="^submission_metadata.yml: expected the list that Gradescope exports"):
         find(tmp_path)
+
+
+def test_names_stay_apart_wherever_they_are_cut(tmp_path: Path):
+    """The names of two who handed in together, and of two folders, which are equal as far as anybody sees them."""
+    authors = "".join(f"  - :name: Wei Lee\n    :email: {one}@x.edu\n" for one in "ab")
+    put(tmp_path, {LISTED: f"submission_1:\n  :submitters:\n{authors}", "submission_1/gae.py": GAE})
+    put(tmp_path, {f"{'n' * 210}{one}/gae.py": GAE for one in "ab"})
+    found = find(tmp_path)
+    assert len({clean(one.student) for one in found}) == len({one.file_name.lower() for one in found}) == 4
 
 
 def test_names_that_differ_in_capitals_only_stay_apart(tmp_path: Path):
