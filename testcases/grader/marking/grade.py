@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import secrets
 import time
@@ -361,11 +362,15 @@ def plan(exercises: tuple[Exercise, ...]) -> dict[str, dict[str, dict[Entry, tup
 
 
 def answer_what_all_are_asked(exercises: tuple[Exercise, ...]) -> None:
-    """Answer the questions that are the same for everybody, four of ten, before processes are forked."""
+    """Answer the questions that are the same for everybody, four of ten, before processes are forked.
+
+    A test that breaks on this machine says so of each submission, and not here, where it would stop all of them.
+    """
     with Engine(shared_reference(), is_heard=False).active():
         for tests in (tests for lesson in plan(exercises).values() for tests in lesson.values()):
             for case in (case for group in tests.values() for case in group):
-                case.run()
+                with contextlib.suppress(Exception):
+                    case.run()
 
 
 def _summary(results: list[Result], unloaded: str = "") -> dict[str, Any]:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from testcases.grader.marking.grade import answer_what_all_are_asked
 from testcases.grader.tests.reports.data import edit, looked_at
 from testcases.grader.tests.running import TARGET, check, packed, put, results, table, times
 from testcases.grader.tests.sandbox.hostile import CASES
 from testcases.grader.text import clean, name_of
 from testcases.harness.catalog import SOLUTIONS, TUTORIAL
-from testcases.harness.suite.runner import entries
+from testcases.harness.suite.runner import Case, entries
 
 pytestmark = pytest.mark.slow
 
@@ -114,3 +115,15 @@ def test_everybody_has_a_line_and_the_second_run_grades_only_what_is_new(bubblew
     assert (lines["Zoe"]["points"], lines["Zoe"]["flags"]) == (str(POINTS), "")
     assert any(line.endswith(",7") for line in (out / "canvas.csv").read_text("utf-8").splitlines())
     assert len(list((out / "report/students").iterdir())) == len(results(out)) == 30
+
+
+def test_a_test_that_breaks_on_this_machine_does_not_stop_the_class(monkeypatch: pytest.MonkeyPatch):
+    asked = list[Case]()
+
+    def breaks(case: Case) -> None:
+        asked.append(case)
+        raise RuntimeError("as on no other machine")
+
+    monkeypatch.setattr(Case, "run", breaks)
+    answer_what_all_are_asked((("lesson04_gae", "td_errors"),))
+    assert len(asked) > 1
