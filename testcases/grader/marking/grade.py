@@ -309,14 +309,11 @@ def _keep_what_is_earned(engine: Engine, results: list[Result]) -> None:
     lesson, exercise = results[0].entry.lesson, results[0].entry.exercise
     why = not_earned(engine, lesson, exercise, passed)
     late = cast(InSandbox, engine.subject).refused(lesson, exercise)
+    status, head = (NOT_ASKED, "not asked for new numbers") if late else (WRONG, "not earned")
     for result in results:
         if text := why.get(result.entry.test):
-            result.status, result.told = WRONG, f"{lesson} · {exercise} · not earned\n{text}"
-            if late:
-                result.status, result.told = (
-                    NOT_ASKED,
-                    f"{lesson} · {exercise} · not asked for new numbers\n{late.message}",
-                )
+            result.status = status
+            result.told = f"{lesson} · {exercise} · {head}\n{late.message if late else text}"
 
 
 def _say_what_is_right(results: list[Result]) -> None:
