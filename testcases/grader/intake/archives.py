@@ -81,8 +81,6 @@ class Tree:
         Args:
             inside: what the names in it begin with, if it is an archive.
         """
-        if JUNK.search(name):
-            return
         if len(self.files) >= MAX_FILES:
             raise Unreadable(f"more than {MAX_FILES:,} files")
         if not stat.S_ISREG(mode):
@@ -95,8 +93,9 @@ class Tree:
             elif name.lower().endswith(PACKED):
                 raise Unreadable("cannot be opened here: unpack it into a folder of the same name, and remove it")
             elif name.lower().endswith(CODE):
-                self.files[name] = _read(opened, MAX_FILE)
-                self._spend(len(self.files[name]))
+                data = _read(opened, MAX_FILE)
+                self._spend(len(data))
+                self.files[name] = data
         except Unreadable as error:
             self.damaged[name] = str(error)
         except Exception as error:  # An archive can do anything to its reader.
@@ -113,7 +112,7 @@ class Tree:
         with zipfile.ZipFile(file) as archive:
             for info in archive.infolist():
                 name, mode = info.filename.replace("\\", "/"), info.external_attr >> 16
-                if not info.is_dir():
+                if not info.is_dir() and not JUNK.search(name):
                     mode = mode if stat.S_IFMT(mode) else stat.S_IFREG
                     self._keep(inside + name, mode, partial(archive.open, info), f"{inside}{name}/")
 
@@ -127,9 +126,10 @@ class Tree:
                     self._keep(inside + name, mode, partial(archive.extractfile, member), f"{inside}{name}/")
 
     def _spend(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
+        """Raises Unreadable: it is more than what is left, of which it takes nothing then."""
+        if size > self._left:
             raise Unreadable(f"unpacks to more than {MAX_UNPACKED:,} bytes")
+        self._left -= size
 
 
 def _read(opened: Callable[[], IO[bytes] | None], limit: int) -> bytes:

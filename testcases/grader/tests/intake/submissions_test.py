@@ -13,7 +13,7 @@ from testcases.grader.intake import archives as reading
 from testcases.grader.intake.exports import find
 from testcases.grader.intake.selection import beside, choose, course_files, exercises_in, is_untouched
 from testcases.grader.intake.submissions import Submission, read_submission
-from testcases.grader.status import NEAR
+from testcases.grader.status import CLOSED, NEAR
 from testcases.grader.tests.running import TARGET, packed, put
 from testcases.harness.catalog import TUTORIAL
 from testcases.harness.suite.asserts import named
@@ -53,6 +53,7 @@ def locked() -> bytes:
 GOOD_FILE = member(f"./anna/tutorial/{TARGET}"), GOOD.encode()
 ARCHIVES: dict[str, tuple[bytes, str, str]] = {
     "tar.tar.gz": (tarred("w:gz", GOOD_FILE), "graded", ""),
+    "venv-is-her-name.zip": (SOUND, "graded", ""),
     "windows.zip": (packed({f"a\\tutorial\\{TARGET.replace('/', chr(92))}": GOOD}), "graded", ""),
     "deep.zip": (packed({"a.zip": packed({"b.zip": packed({"c.zip": SOUND})})}), "graded", ""),
     "climbing.zip": (packed({f"x/../../{TARGET}": GOOD, "/tmp/pwned.py": ""}), "graded", ""),
@@ -115,6 +116,16 @@ def test_only_what_is_no_junk_uses_up_a_limit(tmp_path: Path, monkeypatch: pytes
         }
         (ann,) = map(read_submission, find(put(tmp_path / status, forms[form])))
         assert (ann.status, TARGET in ann.files) == (status, status == "graded"), ann.notes
+
+
+def test_an_archive_that_is_too_large_takes_nothing_from_the_files_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reading, "MAX_UNPACKED", 1_000)
+    packed_model = tarred("w:gz", (member("model.pt"), bytes(2_000)))
+    put(tmp_path, {"leeann_11_91_a.tgz": packed_model, "leeann_11_92_gae.py": GOOD})
+    (ann,) = map(read_submission, find(tmp_path))
+    assert ann.files == {TARGET: GOOD.encode()} and [doubt.kind for doubt in ann.doubts] == [CLOSED]
 
 
 def test_of_too_many_archives_the_rest_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
