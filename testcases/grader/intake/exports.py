@@ -74,18 +74,18 @@ def find(folder: Path) -> list[HandIn]:
         )
     authors = _authors(folder / METADATA)
     found: list[HandIn] = []
-    by_key: dict[str, list[tuple[Path, re.Match[str]]]] = {}
+    by_key: dict[tuple[re.Pattern[str], str], list[tuple[Path, re.Match[str]]]] = {}
     for path in paths:
         if hit := MOODLE.fullmatch(path.name) or CANVAS.fullmatch(path.name):
-            by_key.setdefault(f"{hit['name'] or 'anon'}_{_id(hit)}", []).append((path, hit))
-        elif path.name in authors:
+            by_key.setdefault((hit.re, f"{hit['name'] or 'anon'}_{_id(hit)}"), []).append((path, hit))
+        elif authors.get(path.name):
             found += _of_gradescope(path, authors[path.name])
         elif not NOT_SUBMITTED.fullmatch(path.name):
             is_clone = (path / ".git").exists()
             system = "GitHub" if is_clone else "folder" if path.is_dir() else "archive"
             found.append(HandIn(stem_of(path.name), parts=[(path, path.name)], system=system))
-    for key, parts in by_key.items():
-        found.append((_of_canvas if parts[0][1].re is CANVAS else _of_moodle)(key, parts))
+    for (platform, key), parts in by_key.items():
+        found.append((_of_canvas if platform is CANVAS else _of_moodle)(key, parts))
     return _named(sorted(found, key=lambda one: one.student))
 
 

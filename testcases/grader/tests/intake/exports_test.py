@@ -118,6 +118,12 @@ def test_a_strange_list_of_gradescope_is_refused(tmp_path: Path, text: str):
         find(tmp_path)
 
 
+def test_nobody_gets_lost_between_two_exports_or_for_want_of_an_author(tmp_path: Path):
+    put(tmp_path, files("ann_5_7_gae.py", "ann_5_assignsubmission_file_gae.py", "submission_1/gae.py"))
+    put(tmp_path, {LISTED: "submission_1:\n  :submitters: []\n"})
+    assert sorted(one.system for one in find(tmp_path)) == ["Canvas", "Moodle", "folder"]
+
+
 def test_names_stay_apart_wherever_they_are_cut(tmp_path: Path):
     """The names of two who handed in together, and of two folders, which are equal as far as anybody sees them."""
     authors = "".join(f"  - :name: Wei Lee\n    :email: {one}@x.edu\n" for one in "ab")
