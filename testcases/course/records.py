@@ -1,11 +1,9 @@
 """What the training runs of the lessons printed, once, on one processor: python -m testcases.course.records [lesson09].
 
 Processors add in different orders. A run that learns amplifies this: one token is sampled differently, and all that
-follows changes. So the texts print the digits of one recorded run (records.json). A new run that a test can make whole
-is held to what the texts say of it: the order of rows, a sign, a bound with room (practice_test.py,
-one_screen_test.py). Of lessons 9, 11 and 12 a test holds the lines alone, so whoever records them again reads whether
-their texts are still true. The command runs the lessons again that are named, or all (ten minutes), writes the file,
-and says which texts print something else.
+follows changes. So the texts print the digits of one recorded run (records.json), and a new run is held to what the
+texts say of it: the order of rows, a sign, a bound with room (practice_test.py, one_screen_test.py). The command runs
+the lessons again that are named, or all (ten minutes), writes the file, and says which texts print something else.
 """
 
 import argparse
