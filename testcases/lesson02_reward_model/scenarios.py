@@ -13,6 +13,7 @@ import torch
 import torch._dynamo  # The first optimizer loads it, which takes seconds: not in a student's time.
 from torch import Tensor, nn
 
+from testcases.harness.doubles.calls import after_another_batch
 from testcases.harness.doubles.models import HuggingFaceModel, Output
 
 
@@ -76,11 +77,12 @@ def score_rows(
     bias: Tensor,
     evaluating: bool = False,
 ) -> Tensor:
-    """The student's RewardModel on a Reader, with all numbers given so that gradients can be asked for."""
+    """The student's RewardModel on a Reader, after another batch, with all numbers given to ask for gradients."""
     model = _quietly(lesson, Reader(len(table), len(places), table.shape[1])).to(table.dtype)
     model.train(not evaluating)
     for part in model.children():
         part.train(evaluating)  # each module has a mode of its own
+    after_another_batch(model, "forward", input_ids, attention_mask)
     numbers = {"backbone.table": table, "backbone.places": places, "head.weight": weight, "head.bias": bias}
     return torch.func.functional_call(model, numbers, (input_ids, attention_mask))
 

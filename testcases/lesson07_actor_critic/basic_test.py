@@ -322,7 +322,7 @@ def test_reference_mode_restores_what_trains(start, trainable):
 @FROM
 @pytest.mark.points(3)
 def test_reference_mode_is_left_by_an_exception(start):
-    answer = LORA(**start, interrupted=True)
+    answer = LORA(**start, interrupted="ArithmeticError")
     assert_equal(
         answer,
         exception_came_out=True,

@@ -127,9 +127,9 @@ def _of_adapters(draw: torch.Generator) -> list[Call]:
         adapters = {name: float(number) for name, number in zip(names, normal_from(draw, len(names)), strict=True)}
         for options in (
             {},
-            {"interrupted": True},
+            {"interrupted": "ArithmeticError"},
             {"trainable": f"lora_A.{active}"},
-            {"trainable": f"base_layer lora_B.{active}", "interrupted": True, "no_grad": True},
+            {"trainable": f"base_layer lora_B.{active}", "interrupted": "KeyboardInterrupt", "no_grad": True},
         ):
             found.append(example(lora, adapters=adapters, active=active, **options))
     return found

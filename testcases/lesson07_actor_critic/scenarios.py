@@ -1,5 +1,6 @@
 """Live models for lesson 7. Most are toys whose answers can be read off."""
 
+import builtins
 import importlib
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from peft import LoraConfig, get_peft_model  # It takes seconds to load: not in 
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from testcases.harness.doubles.calls import after_another_batch
 from testcases.harness.doubles.models import Line
 
 from .scenarios_digits import DigitCritic, DigitPolicy, Digits, digit_head
@@ -124,14 +126,11 @@ class _Method(nn.Module):
 def _with_parameters(
     model: nn.Module, parameters: dict[str, Tensor | None], *arguments: Any, method: str = "forward"
 ) -> Any:
-    """Call a model with these parameters in place of its own: gradients then reach the tensors that were given."""
+    """Call a model, after another batch, with these parameters in place of its own: gradients reach what was given."""
+    after_another_batch(model, method, *arguments)
     dtype = next(model.parameters()).dtype
     given = {f"model.{name}": value.to(dtype) for name, value in parameters.items() if value is not None}
-    modes = [module.training for module in model.modules()]
-    answer = functional_call(_Method(model, method), given, arguments)
-    if modes != [module.training for module in model.modules()]:
-        raise ValueError(f"expected {method} to leave train and eval modes as they were, each module's its own")
-    return answer
+    return functional_call(_Method(model, method), given, arguments)
 
 
 def _on_real_tokens(answer: Any, mask: Tensor) -> Any:
@@ -308,16 +307,12 @@ def listed(names: Any) -> str:
     return ", ".join(names) or "none"
 
 
-class _Interrupted(Exception):
-    """Raised inside the context, on purpose."""
-
-
 def lora_line(
     lesson: Any,
     adapters: dict[str, float],
     active: str,
     trainable: str | None = None,
-    interrupted: bool = False,
+    interrupted: str | None = None,
     no_grad: bool = False,
 ) -> Any:
     """y(1) before, inside and after the context. Each adapter adds its number to the slope 1 of the base model.
@@ -326,7 +321,7 @@ def lora_line(
         adapters: without any, the policy is the base model itself.
         active: the adapter that is trained.
         trainable: the parameters that require a gradient before; what `peft` chose where None.
-        interrupted: an exception leaves the context.
+        interrupted: an exception of this name leaves the context; KeyboardInterrupt is no Exception.
         no_grad: the caller has switched gradients off.
     """
     policy = _lora(lesson, adapters, active)
@@ -339,7 +334,7 @@ def lora_line(
     x = torch.ones(1, 1, dtype=torch.float64)
     before = policy(x).item()
     with torch.no_grad() if no_grad else nullcontext():
-        inside = _inside(lesson, policy, x, _Interrupted() if interrupted else None)
+        inside = _inside(lesson, policy, x, getattr(builtins, interrupted)() if interrupted else None)
     after = policy(x)
     return {
         "before": before,
@@ -354,7 +349,7 @@ def lora_line(
     }
 
 
-def _inside(lesson: Any, policy: Any, x: Tensor, interruption: Exception | None) -> dict[str, Any]:
+def _inside(lesson: Any, policy: Any, x: Tensor, interruption: BaseException | None) -> dict[str, Any]:
     """What stands in the context, and whether the interruption comes out of it."""
     answer: dict[str, Any] = {"exception_came_out": False}
     try:
@@ -368,7 +363,7 @@ def _inside(lesson: Any, policy: Any, x: Tensor, interruption: Exception | None)
             }
             if interruption:
                 raise interruption
-    except Exception as error:
+    except BaseException as error:
         if error is not interruption:
             raise
         answer["exception_came_out"] = True

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 from unittest import mock
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 
 def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, **given: Any) -> Tensor:
@@ -13,6 +14,15 @@ def after_the_answer_is_overwritten(lesson: Any, exercise: str, argument: str, *
     given[argument] = given[argument].clone()
     getattr(lesson, exercise)(**given).fill_(-1)
     return given[argument]
+
+
+def after_another_batch(model: nn.Module, method: str, *arguments: Any) -> None:
+    """Let a method of the model read the rows in reverse order: of those it may keep nothing, and change no mode."""
+    modes = [module.training for module in model.modules()]
+    with torch.no_grad():
+        getattr(model, method)(*(part.flip(0) if isinstance(part, Tensor) else part for part in arguments))
+    if modes != [module.training for module in model.modules()]:
+        raise ValueError(f"expected {method} to leave train and eval modes as they were, each module's its own")
 
 
 def alone(lesson: Any, exercise: str, later: str, **given: Any) -> Any:
