@@ -119,7 +119,9 @@ def _of_token_pairwise_loss(draw: torch.Generator) -> list[Call]:
     # Columns, numbers of tokens and ids that neither bfloat16 nor float16 can tell apart.
     ids = 50_000 + torch.cat([torch.ones(2, 2, 2098, dtype=torch.int64), _two_texts(draw, 2, 7, 9)], dim=2)
     scores = normal_from(draw, *ids.shape).float()
-    return [*found, example(token_pairwise_loss, *scores, *ids, pad_token_id=50_009)]
+    found.append(example(token_pairwise_loss, *scores, *ids, pad_token_id=50_009))
+    # A difference of which exp overflows
+    return [*found, example(token_pairwise_loss, scores[0] - 1000, scores[1], *ids, pad_token_id=50_009)]
 
 
 def _of_calibrate(draw: torch.Generator) -> list[Call]:

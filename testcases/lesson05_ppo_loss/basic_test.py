@@ -214,8 +214,8 @@ def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
         "a-little-too-near-keeps-beta": (0.75, 2.0078125, 3.0, 0.75),
         "the-upper-bound-is-inside": (0.75, 4.5, 3.0, 0.75),
         "the-lower-bound-is-inside": (0.75, 2.0, 3.0, 0.75),
-        "a-small-target": (6.0, 0.03125, 0.015625, 12.0),
-        "a-target-that-is-no-whole-number": (0.75, 0.375, 0.6, 0.375),  # 0.6 / 1.5 = 0.4
+        "a-small-target-and-a-high-beta": (2.0**20, 0.03125, 0.015625, 2.0**21),  # nothing bounds it
+        "a-target-that-is-no-whole-number-and-a-low-beta": (2.0**-20, 0.375, 0.6, 2.0**-21),  # 0.6 / 1.5 = 0.4
     },
 )
 @pytest.mark.points(5)

@@ -36,7 +36,8 @@ def examples(seed: int) -> list[Call]:
         found += _losses(draw, shape, mask, garbage, by=3)
     # One bad token became several times as likely, one has no advantage; then a ratio of 1, at the bound itself.
     far = [[-1.0, -0.5, -2.5], [-3.0, -1.0, -2.0], [-1.0, 0.0, 2.0]]
-    found.append(example(compute_ppo_loss, *far, 0.3, grad_of=POLICY))
+    # 1 - 1.5 is below every ratio, and has no logarithm.
+    found += [example(compute_ppo_loss, *far, clip_epsilon, grad_of=POLICY) for clip_epsilon in (0.3, 1.5)]
     found.append(example(ppo_statistics, [-1.0, -1.0], [-1.0, -1.5], [1.0, 0.5], 1e-20))
     # Tokens whose probability is 0 in their float: 0 / 0 in code that leaves the logarithms.
     for dtype, level in ((torch.float32, -110.0), (torch.float64, -1000.0)):

@@ -85,6 +85,8 @@ def _rewards(draw: torch.Generator) -> list[Call]:
         found.append(example(compute_rewards, *args, 0.0, clip_score))
     in_float32 = [one.float() if one.is_floating_point() else one for one in args]
     found.append(example(compute_rewards, *in_float32, 0.5))
+    # A policy in 16 bits: the rewards are float32.
+    found.append(example(compute_rewards, in_float32[0], args[1].bfloat16(), *in_float32[2:], 0.5))
     return found
 
 
@@ -105,6 +107,10 @@ def _penalties(draw: torch.Generator) -> list[Call]:
     padded = torch.tensor([[5, 2, 2, 2], [5, 6, 4, 4], [2, 2, 2, 2], [4, 5, 6, 2]])
     found.append(example(penalize_missing_stop, normal_from(draw, 4), padded, (2,), 0.75, grad_of="scores"))
     found.append(example(penalize_missing_stop, normal_from(draw, 4).float(), padded, (2,), 0.75))
+    # All have stopped: the same numbers, in a new tensor
+    overwritten = scenario("calls.after_the_answer_is_overwritten", of=penalize_missing_stop)
+    given = {"responses": padded[:1], "stop_token_ids": (2,), "penalty": 0.75, "scores": normal_from(draw, 1)}
+    found.append(example(overwritten, exercise="penalize_missing_stop", argument="scores", **given))
     behind = torch.tensor([[5, 0, 2], [0, 6, 5]])
     found.append(example(penalize_missing_stop, torch.tensor([0.7, -0.3]).double(), behind, (2,), 0.75))
     return found
