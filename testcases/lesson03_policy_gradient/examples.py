@@ -6,7 +6,7 @@ import torch
 
 from testcases.harness.doubles.drawing import generator, normal_from, ragged_from
 from testcases.harness.execution.messages import Call
-from testcases.harness.suite.asserts import example
+from testcases.harness.suite.asserts import example, scenario
 from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_loss, rewards_to_go
 
 
@@ -35,6 +35,11 @@ def examples(seed: int) -> list[Call]:
     full = torch.ones(3, 5, dtype=torch.bool)
     found += [
         example(rewards_to_go, weights, full, 0.8, grad_of="rewards"),
+        # Where the answer is the same numbers, it is a new tensor all the same.
+        example(
+            scenario("calls.after_the_answer_is_overwritten", of=rewards_to_go),
+            **{"exercise": "rewards_to_go", "argument": "rewards", "rewards": weights, "mask": full, "gamma": 0.0},
+        ),
         example(reinforce_loss, log_probs, weights, full, grad_of=("log_probs", "weights")),
         example(rewards_to_go, weights.float(), mask, 0.8),
         example(reinforce_loss, log_probs.float(), weights.float(), mask),
