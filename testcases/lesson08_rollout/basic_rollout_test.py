@@ -193,6 +193,7 @@ def test_minibatches_are_shuffled_by_the_generator():
             "as they were stored": False,
             "each minibatch as it was stored": False,
             "each minibatch of neighbors": False,
+            "most rows beside their neighbor": False,
         },
     )
     assert_leaves_global_random_alone(answer)

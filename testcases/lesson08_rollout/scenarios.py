@@ -173,6 +173,7 @@ def order_agreement(lesson: Any, tensors: dict[str, Tensor], size: int, seed: in
         "as they were stored": torch.equal(order, tensors["scores"]),
         "each minibatch as it was stored": all(torch.equal(part, part.sort().values) for part in order.split(size)),
         "each minibatch of neighbors": all(len(part) == part.max() - part.min() + 1 for part in order.split(size)),
+        "most rows beside their neighbor": bool((order.diff().abs() == 1).sum() * 2 >= len(order)),
     }
 
 
