@@ -62,15 +62,19 @@ class Tree:
 
         Raises:
             Unreadable: there is too much of it.
-            OSError: a folder cannot be read.
         """
-        mode = os.lstat(path).st_mode
         if JUNK.search(name):
+            return
+        try:
+            mode = os.lstat(path).st_mode
+            within = sorted(os.listdir(path)) if stat.S_ISDIR(mode) else []
+        except OSError as error:
+            self.damaged[name or path.name] = f"cannot be read: {error.strerror}"
             return
         if not stat.S_ISDIR(mode):
             self._keep(name or path.name, mode, lambda: path.open("rb"), f"{name}/" if name else "")
         elif name.count("/") < MAX_DEPTH:
-            for inner in sorted(os.listdir(path)):
+            for inner in within:
                 self.add(path / inner, f"{name}/{inner}" if name else inner)
         else:
             self.notes.append(f"folders in {name} are too deep: not read")
@@ -99,7 +103,9 @@ class Tree:
         except Unreadable as error:
             self.damaged[name] = str(error)
         except Exception as error:  # An archive can do anything to its reader.
-            self.damaged[name] = f"cannot be read: {type(error).__name__}: {error}"
+            # Without the path: an instructor's folders are no student's business.
+            why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            self.damaged[name] = f"cannot be read: {why}"
 
     def _add_archive(self, name: str, opened: Callable[[], IO[bytes] | None], inside: str) -> None:
         self._archives += 1

@@ -135,7 +135,7 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
         is_top = len(hand_in.parts) == 1 and (path.is_dir() or is_archive(path.name))
         try:
             tree.add(path, "" if is_top else name)
-        except (OSError, Unreadable) as error:
+        except Unreadable as error:
             tree.damaged[name] = f"cannot be read: {error}"
     try:
         _take(submission, tree, lessons)

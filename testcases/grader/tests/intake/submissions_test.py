@@ -6,6 +6,7 @@ import os
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +98,27 @@ def test_what_is_no_file_is_not_read(tmp_path: Path):
     assert len(found) == 8 and all(not one.files and one.status == "empty" for one in found)
     said = " | ".join(note for one in found for note in one.notes)
     assert said.count("is a link or a device: not read") == 6 and "too deep" in said
+
+
+def test_what_may_not_be_read_is_told_without_its_path_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(path: Path, **_: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    put(tmp_path, {"ann/closed/x.py": "", "ann/lesson04_gae/mine.py": "", f"ann/{TARGET}": GOOD})
+    listed, opened = os.listdir, Path.open
+    monkeypatch.setattr(os, "listdir", lambda path: (refuse if Path(path).name == "closed" else listed)(path))
+
+    def reading_file(path: Path, mode: str = "r", **more: Any) -> Any:
+        return (refuse if path.name == "mine.py" else opened)(path, mode=mode, **more)
+
+    monkeypatch.setattr(Path, "open", reading_file)
+    (ann,) = map(read_submission, find(tmp_path))
+    assert ann.files == {TARGET: GOOD.encode()} and ann.damaged == {
+        "lesson04_gae/mine.py": "cannot be read: Permission denied"
+    }
+    assert [doubt.text for doubt in ann.doubts] == ["closed: cannot be read: Permission denied"]
 
 
 JUNK = ("venv/lib/torch/g{}.py", "env/{}x.py", "node_modules/{}x.py", ".git/{}x.o", "a/__pycache__/{}x.pyc")
