@@ -62,6 +62,14 @@ def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     )
 
 
+def test_only_what_is_wrong_itself_is_to_be_repaired(tmp_path: Path):
+    """`compute_gae` fails, too, but only because it calls `td_errors`."""
+    folder = solved_folder(tmp_path)
+    replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
+    with Engine(executor.InProcess(folder), pays_once=True).active() as engine:
+        assert engine.right_with(LESSON, "compute_response_gae") == ("td_errors",)
+
+
 def test_what_a_call_prints_is_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     """However often the harness has to ask again to find out who pays for it, and why."""
     folder = solved_folder(tmp_path)

@@ -53,7 +53,18 @@ def right_with(engine: Engine, lesson: str, exercise: str, called: Sequence[str]
     is_right = engine.first_verdict(repaired, lesson, exercise) is None
     moved = _really_called(engine, repaired, lesson, exercise, wrong) if is_right else ()
     repaired.finish()
-    return moved
+    at_fault = tuple(name for name in moved if len(moved) == 1 or _is_wrong_itself(engine, lesson, name, wrong))
+    return at_fault or moved
+
+
+def _is_wrong_itself(engine: Engine, lesson: str, name: str, wrong: Sequence[str]) -> bool:
+    """Whether one of them stays wrong with the solution's version of the others."""
+    repaired = _with_solutions(engine.subject, lesson, [one for one in wrong if one != name])
+    if repaired is None:
+        return True
+    verdict = engine.first_verdict(repaired, lesson, name)
+    repaired.finish()
+    return verdict is not None
 
 
 def _really_called(
