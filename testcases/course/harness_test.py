@@ -196,6 +196,22 @@ def test_progress_keeps_the_worst_case_of_a_function(state: Path):
     assert [*keep({node: {"b": Result("passed")}}, whole=True)[node].cases] == ["b"]
 
 
+@named(
+    "old, new",
+    {
+        "no-cases": ('"cases"', '"cases": null, "others"'),
+        "an-unknown-status": ('"failed"', '"done"'),
+        "points-in-quotes": ('"points": 1', '"points": "1"'),
+    },
+)
+def test_progress_forgets_a_test_whose_record_makes_no_sense(state: Path, old: str, new: str):
+    known, spoiled = [*by_node("lesson04_gae")][:2]
+    keep({known: {"": Result("passed")}, spoiled: {"": Result("failed")}})
+    before, node, after = progress.STATE.read_text("utf-8").partition(spoiled)
+    progress.STATE.write_text(before + node + after.replace(old, new, 1), "utf-8")
+    assert [*progress.so_far()] == [one for one in by_node("lesson04_gae") if one != spoiled]
+
+
 def test_progress_counts_the_share_that_a_failed_test_earns(state: Path):
     node = "lesson10_bug_hunt/basic_test.py::test_test_compute_gae_accepts_the_right_and_refuses_the_wrong"
     after = keep({node: {"": Result("partly", 0.675)}})

@@ -90,9 +90,11 @@ def so_far() -> dict[str, Test]:
     """What is kept: of each test its last result."""
     found = {}
     for node, kept in read(STATE).items():
-        with suppress(LookupError, TypeError):  # of an older course
+        with suppress(AttributeError, LookupError, TypeError, ValueError):  # of an older course, or edited by hand
             cases = {case: Result(**one) for case, one in kept["cases"].items()}
-            found[node] = Test(Entry(**kept["entry"]), cases)
+            test = Test(Entry(**kept["entry"]), cases)
+            if test.entry.points + test.earned >= 0:  # It raises where a status is unknown, or points are no numbers.
+                found[node] = test
     return found
 
 
