@@ -147,7 +147,7 @@ def _read(hand_in: HandIn, lessons: Collection[str]) -> Submission:
             submission.doubt(CLOSED, text)
         return submission
     submission.status = UNREADABLE if tree.damaged else EMPTY
-    there = ", ".join([*submission.files, *submission.others, *map(clean, tree.files)][:3])
+    there = ", ".join([*dict.fromkeys([*submission.files, *submission.others, *map(clean, tree.files)])][:3])
     if not submission.damaged:
         submission.note(f"no file of the assignment in it{there and f'; there is {there}'}")
     for text in closed:

@@ -139,10 +139,15 @@ def read(path: Path) -> People:
     found = People(header=header)
     seen: dict[str, int] = {}
     for number, row in rows:
-        # Canvas's points and its test student are nobody.
+        # Canvas's points, its test student, and the line that says whose marks are posted by hand are nobody.
         if row[0].strip().lower() in ("points possible", "student, test"):
             found.possible = row if "possible" in row[0].lower() else found.possible
             continue
+        if not row[0].strip() and any("Manual Posting" in cell for cell in row):
+            continue
+        if any(row[len(header) :]):
+            told = f"expected {len(header)} cells, got {len(row)}; a comma needs quotes"
+            raise ValueError(f"{path.name}, line {number}: {told}")
         values: dict[str, Any] = {key: row[place].strip() for key, place in places.items()}
         values["name"] = values.get("name") or values.get("identifier", "")
         person = Person(number, cells=tuple(row), **values)

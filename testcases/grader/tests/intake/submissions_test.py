@@ -238,6 +238,7 @@ def only(folder: Path, files: dict[str, str]) -> Submission:
 def test_a_name_that_is_almost_right_is_proposed_and_not_guessed(tmp_path: Path, name: str):
     found = only(tmp_path, {name: "x", "late.py": "x", "labels.py": "x"})
     assert not found.files and found.status == "empty"
+    assert only(tmp_path / "alone", {name: "x"}).notes[-1].count(name) == 1
     assert [(one.kind, one.text) for one in found.doubts] == [
         (NEAR, f"no work in {GAE}; there is {name}: was it renamed?")
     ]

@@ -182,6 +182,7 @@ HEAD, MARKS, CLASS = ",".join(table.COLUMNS), "marks.csv", "class.csv"
         "a-list-that-is-empty": (CLASS, "", "it is empty"),
         "a-list-without-columns": (CLASS, "a,b\n1,2\n", "expected columns such as name, id"),
         "a-list-with-somebody-twice": (CLASS, "name,id\nAnn,1\nBob,2\nCem,1\n", "line 4: '1' is in line 2 as well"),
+        "a-list-with-a-comma-too-many": (CLASS, "name,id\nLee, Ann,17\n", "line 2: expected 2 cells, got 3"),
         "a-list-with-nobody": (CLASS, "name,id,section\nAnn,1,\n,,A\n", "line 3: expected a name or an id"),
     },
 )
@@ -264,7 +265,8 @@ def test_a_worksheet_is_filled_in_and_otherwise_unchanged(tmp_path: Path, column
     },
 )
 def test_what_an_import_into_canvas_would_do(tmp_path: Path, head: str, possible: str, title: str, wanted: str):
-    put(tmp_path, {"class.csv": f'{head}\n    Points Possible,,{possible}\n"Lee, Ann",11,\n'})
+    # The second line is in a gradebook with an assignment whose marks are posted by hand.
+    put(tmp_path, {"class.csv": f'{head}\n,,Manual Posting\n    Points Possible,,{possible}\n"Lee, Ann",11,\n'})
     told = canvas_doubts(people.read(tmp_path / "class.csv"), Assignment(title, points=20))
     assert [wanted in one for one in told] == [True] * bool(wanted), told
 
