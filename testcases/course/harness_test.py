@@ -12,15 +12,19 @@ import torch
 
 from testcases.course.students import FILE, LESSON, replace_body, solved_folder
 from testcases.harness.catalog import SOLUTIONS, TUTORIAL, lesson_names, on_the_path, read_lesson
+from testcases.harness.diagnosis.explain import NoExplanation
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Foreign, to_plain
+from testcases.harness.oracle.mutations import published_answers
+from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.compare import first_difference
 from testcases.harness.report.errors import Kept
 from testcases.harness.report.failures import CheckFailed
 from testcases.harness.student import hint, progress, reset, solution
 from testcases.harness.student.progress import Result
 from testcases.harness.suite.asserts import assert_equal, example, named, value_and_gradients
-from testcases.harness.suite.runner import Case, by_node, cases, entries
+from testcases.harness.suite.questions import GAPS, NOT_FINITE, if_right
+from testcases.harness.suite.runner import Case, by_node, cases, cases_of, entries
 from testcases.harness.suite.session import Engine
 from tutorial.lesson04_gae import compute_gae, td_errors
 
@@ -68,6 +72,16 @@ def test_only_what_is_wrong_itself_is_to_be_repaired(tmp_path: Path):
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
     with Engine(executor.InProcess(folder), pays_once=True).active() as engine:
         assert engine.right_with(LESSON, "compute_response_gae") == ("td_errors",)
+
+
+@named("name, about", {"a-gap": ("trl", GAPS), "a-nan": ("verl", NOT_FINITE)})
+def test_a_right_formula_hears_what_has_gone_wrong_with_it(name: str, about: str):
+    """Of all that is hard in one question: a row with a gap in its mask, and NaN under it."""
+    here = LESSON, "compute_response_gae"
+    (one,) = [one for one in published_answers(LESSON) if (one.exercise, one.name) == (here[1], name)]
+    (case,) = [case for case in cases_of(*here) if case.node.endswith("_agrees_with_the_reference")]
+    with Engine(with_change(LESSON, one), explanation=NoExplanation).active():
+        assert if_right(case.node, case.run()) == f"Your formula is right; this is about {about}."
 
 
 def test_what_a_call_prints_is_shown_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -19,6 +19,8 @@ from ..report.failures import MAX_LINES, CheckFailed
 LONG = 150
 SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6
 PRECISION = "the precision of the numbers"
+NOT_FINITE = "NaN or infinity among the numbers"
+GAPS = "masks with gaps, with empty rows or with padding on the left"
 EXTREME = "very large, very small or very many numbers"
 BY_NAME = {
     "gradient|detach|of_data|are_data": "where a gradient may flow",
@@ -31,19 +33,21 @@ BY_NAME = {
 """What a test is about whose question is plain, by words in its name."""
 
 
-def hard(call: Call) -> str:
-    """What is hard in a question; empty where it is plain: moderate numbers of one dtype, padding on the right."""
+def hard(call: Call) -> tuple[str, ...]:
+    """What is hard in a question; nothing where it is plain: moderate numbers of one dtype, padding on the right."""
     floats = [tensor for tensor in tensors_in(call.arguments) if tensor.is_floating_point()]
-    if not all(bool(tensor.isfinite().all()) for tensor in floats):
-        return "NaN or infinity among the numbers"
     tiny = any(isinstance(value, float) and 0 < abs(value) < TINY for value in call.arguments.values())
-    if tiny or any(bool((tensor.abs() > LARGE).any()) for tensor in floats):
-        return EXTREME
+    large = any(bool((tensor[tensor.isfinite()].abs() > LARGE).any()) for tensor in floats)
     mask = call.arguments.get("mask")
-    if isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim() and not _is_right_padded(mask):
-        return "masks with gaps, with empty rows or with padding on the left"
+    is_mask = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim()
     dtypes = {tensor.dtype for tensor in floats}
-    return PRECISION if len(dtypes) > 1 or dtypes.difference(SINGLE) else ""
+    found = {
+        NOT_FINITE: not all(bool(tensor.isfinite().all()) for tensor in floats),
+        GAPS: is_mask and not _is_right_padded(mask),
+        EXTREME: tiny or large,
+        PRECISION: len(dtypes) > 1 or dtypes.difference(SINGLE),
+    }
+    return tuple(what for what, is_there in found.items() if is_there)
 
 
 def _is_right_padded(mask: Tensor) -> bool:
@@ -68,7 +72,9 @@ def if_right(test: str, error: BaseException | None) -> str:
         return f"Your formula is right; this is about {PRECISION}."
     is_slope = error.kind in ("wrong gradient", "no gradient", "carries a gradient")
     words = f"{error.kind} {test.partition('::')[2]}" if is_slope or not hard(asked) else ""
-    about = next((text for pattern, text in BY_NAME.items() if re.search(pattern, words)), "") or hard(asked)
+    # A NaN that did not enter is not at fault where something else is hard, too.
+    found = [what for what in hard(asked) if what != NOT_FINITE or "NaN" in error.kind] or hard(asked)
+    about = next((text for pattern, text in BY_NAME.items() if re.search(pattern, words)), "".join(found[:1]))
     return f"Your formula is right; this is about {about}." if about else ""
 
 
