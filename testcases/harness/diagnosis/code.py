@@ -59,19 +59,38 @@ def definition(text: str, name: str) -> Function | None:
 
 
 def exercises_named_in(subject: Executor, lesson: str, exercise: str) -> list[str]:
-    """The exercises of the lesson that the subject's text of this one names, or those that it names."""
+    """The exercises of the lesson that the subject's text of this one names, or those that it names; also by way of a
+    function, method or other name that the same file has of its own."""
     read = read_lesson(lesson)
     found, waiting = [exercise], [exercise]
     while waiting:
         name = waiting.pop()
-        node = definition(subject.text(lesson, read.file_of(name)), name)
-        parts = [getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node)] if node else []
+        named = _names_behind(subject.text(lesson, read.file_of(name)), name)
         for other in read.exercises:
             owner, _, last = other.rpartition(".")
-            if other not in found and (owner if last == "forward" else last) in parts:
+            if other not in found and (owner if last == "forward" else last) in named:
                 found.append(other)
                 waiting.append(other)
     return found[1:]
+
+
+def _names_behind(text: str, exercise: str) -> set[str]:
+    """The names in the definition of an exercise, and in whatever its file defines under these names."""
+    node, names = definition(text, exercise), set[str]()
+    tree = _parsed(text).body if node else []
+    own = [*tree, *(one for holder in tree if isinstance(holder, ast.ClassDef) for one in holder.body)]
+    waiting: list[ast.stmt] = [node] if node else []
+    while waiting:
+        new = {getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(waiting.pop())} - names
+        names |= new
+        waiting += [one for one in own if not new.isdisjoint(_bound_by(one))]
+    return names
+
+
+def _bound_by(one: ast.stmt) -> set[str]:
+    if isinstance(one, ast.Assign):
+        return {getattr(target, "id", "") for target in one.targets}
+    return {one.name} if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) else set()
 
 
 def bare_function(text: str, exercise: str) -> ast.FunctionDef:

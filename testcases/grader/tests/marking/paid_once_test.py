@@ -80,6 +80,18 @@ def test_what_is_wrong_itself_or_calls_nothing_keeps_nothing(tmp_path: Path, old
     assert kept(folder, "lesson04_gae", "gae_ends") == ("td_errors",)
 
 
+BETWEEN = {"a-function": "def between(*given):\n    return td_errors(*given)", "another-name": "between = td_errors"}
+
+
+@named("between", BETWEEN)
+def test_what_calls_it_by_way_of_a_helper_keeps_its_points(tmp_path: Path, between: str):
+    folder = student(tmp_path, ("lesson04_gae", "td_errors", "dones_ignored"))
+    rewritten(folder / TARGET, "compute_gae", lambda text: text.replace(CALL, CALL.replace("td_errors", "between")))
+    with (folder / TARGET).open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{between}\n")
+    assert kept(folder, "lesson04_gae", "compute_gae") == ("td_errors",)
+
+
 def test_what_calls_a_later_exercise_is_given_no_answer(tmp_path: Path):
     """The solution's ranking loss of two responses is the pairwise loss."""
     folder = student(tmp_path)
