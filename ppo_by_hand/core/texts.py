@@ -178,6 +178,7 @@ class PromptQueue:
     def take(self, size: int, available: int) -> list[int]:
         """Return the next `size` numbers in [0, available), and refill the queue as often as it takes."""
         size //= self.samples
+        self.waiting = [number for number in self.waiting if number < available]  # a resumed run may have fewer
         while len(self.waiting) < size:
             self.waiting += torch.randperm(available, generator=self.generator).tolist()
         taken, self.waiting = self.waiting[:size], self.waiting[size:]

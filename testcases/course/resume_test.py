@@ -104,6 +104,12 @@ def copied(a_checkpoint, tmp_path) -> Path:
     return Path(shutil.copytree(a_checkpoint, tmp_path / "run")) / CHECKPOINT_FILE
 
 
+def test_a_resumed_run_may_have_fewer_prompts(copied):
+    run = trainer()
+    run.load_checkpoint(copied.parent)
+    assert len(run.train(PROMPTS[:1])) == UPDATES
+
+
 def cut_off(file: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
