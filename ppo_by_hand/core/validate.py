@@ -32,7 +32,8 @@ def check_parts(model: Any, reward_model: Any, ref_model: Any, config: Any) -> N
     ):
         if not fits:
             raise ValueError(f"expected {name} to be {what}, got {_brief(value)}")
-    _check_policy(model.policy)
+    for name, decoder in (("the policy", model.policy), ("ref_model", ref_model)):
+        _check_decoder(name, decoder)
     critic = getattr(model, "value_model", None)
     for name, backbone in (
         ("ValueModel", getattr(critic, "backbone", critic)),
@@ -57,7 +58,7 @@ def _brief(value: object) -> str:
     return f"a {type(value).__name__}" if isinstance(value, nn.Module) else repr(value)[:80]
 
 
-def _check_policy(policy: Any) -> None:
+def _check_decoder(name: str, policy: Any) -> None:
     """Refuse a model that isn't a decoder with a key-value cache, and adapters that write into the prompt."""
     adapters = (getattr(policy, "peft_config", None) or {}).values()
     if any(getattr(adapter, "is_prompt_learning", False) for adapter in adapters):
@@ -73,7 +74,7 @@ def _check_policy(policy: Any) -> None:
     has_encoder = getattr(inner.config, "is_encoder_decoder", False)
     if inner.get_output_embeddings() is None or has_encoder or not has_cache:
         raise ValueError(
-            "expected the policy to be a causal language model without an encoder and with a key-value cache "
+            f"expected {name} to be a causal language model without an encoder and with a key-value cache "
             f"(past_key_values), got {_brief(inner)}; load one such as Llama or Qwen with AutoModelForCausalLM"
         )
 

@@ -95,7 +95,8 @@ PARTS = {
     ),
     "policy-of-a-backbone": (
         lambda t: with_policy(t, small_policy().base_model),
-        "causal language model without an encoder and with a key-value cache (past_key_values), got a GPT2Model; load",
+        "expected the policy to be a causal language model without an encoder and with a key-value cache "
+        "(past_key_values), got a GPT2Model; load",
     ),
     "policy-with-an-encoder": (lambda t: with_policy(t, t5()), "got a T5ForConditionalGeneration; load one such"),
     "weights-that-are-nan": (lambda t: {"model": spoiled(t.model)}, "expected weights that are finite numbers"),
@@ -109,6 +110,10 @@ PARTS = {
     ),
     "frozen-policy": (lambda t: with_policy(t, freeze(t.policy)), "or load its adapter with is_trainable=True"),
     "reference-by-name": (lambda t: {"ref_model": "gpt2"}, "make_reference(policy), or None with LoRA, got 'gpt2'"),
+    "backbone-as-reference": (
+        lambda t: {"ref_model": small_policy().base_model},
+        "expected ref_model to be a causal language model without an encoder and with a key-value cache",
+    ),
     "policy-as-reference": (lambda t: {"ref_model": t.policy}, "expected ref_model to have weights of its own"),
     "reference-of-fewer-tokens": (lambda t: {"ref_model": small_policy(words=11)}, "policy's 12 tokens, got 11, so it"),
     "critic-of-fewer-tokens": (
