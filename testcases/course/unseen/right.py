@@ -149,10 +149,6 @@ RIGHT = {
         returns = torch.where(mask, packed.returns.gather(1, back), 0.0)
         return AdvantagesAndReturns(advantages, returns)
     """,
-    "clipped_objective": """
-        kept = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)
-        return torch.minimum(ratio * advantages, kept * advantages)
-    """,
     "compute_ppo_loss": """
         log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
         ratio = (log_probs - old_log_probs.detach()).exp()
@@ -165,19 +161,6 @@ RIGHT = {
         near = old_values + (values - old_values).clamp(-clip_epsilon, clip_epsilon)
         worse = torch.maximum((values - returns) ** 2, (near - returns) ** 2)
         return 0.5 * worse.mean()
-    """,
-    "ppo_statistics": """
-        log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
-        gap = log_probs - old_log_probs
-        ratio = gap.exp()
-        kept = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)
-        held = kept * advantages < ratio * advantages
-        return {
-            "ratio_mean": ratio.mean().item(),
-            "ratio_max": ratio.max().item(),
-            "approx_kl": (torch.expm1(gap) - gap).mean().item(),
-            "clip_fraction": held.float().mean().item(),
-        }
     """,
     "compute_kl_penalty_loss": """
         log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
@@ -205,14 +188,6 @@ RIGHT = {
         last = last_token_index(mask).unsqueeze(1)
         score = scores.clamp(-clip_score, clip_score).unsqueeze(1)
         return rewards.scatter_add(1, last, score.to(rewards.dtype))
-    """,
-    "penalize_missing_stop": """
-        stopped = is_stop(responses, stop_token_ids).any(dim=1)
-        return torch.where(stopped, scores, scores - penalty)
-    """,
-    "AdaptiveKLController.update": """
-        error = min(max(current / self.target - 1, -0.2), 0.2)
-        self.value = self.value * (1 + error * n_steps / self.horizon)
     """,
     "sample_token": """
         scaled = logits / temperature
