@@ -9,12 +9,9 @@ import pytest
 from solutions.demo import __main__ as command
 from solutions.demo import stack
 from testcases.course import students
-from testcases.harness.catalog import ROOT, SOLUTIONS, read_lesson
-from testcases.harness.execution.errors import Missing
-from testcases.harness.execution.executor import ModuleSet
+from testcases.harness.catalog import ROOT, SOLUTIONS
 from testcases.harness.oracle.mutations import stub
-
-FILES = sorted(path.relative_to(SOLUTIONS) for path in SOLUTIONS.glob("lesson*/*.py") if path.name != "__init__.py")
+from testcases.harness.suite.asserts import named
 
 
 @pytest.fixture
@@ -30,25 +27,6 @@ def test_the_text_lists_the_exercises_that_take_no_part() -> None:
     assert set(listed) - {"compute_gae", "compute_ppo_loss"} == names
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("file", FILES[::8], ids=str)
-def test_a_missing_file_is_missing_and_never_the_references(file: Path, course: Path) -> None:
-    folder = course / "tutorial"
-    (folder / file).unlink()
-    lesson = read_lesson(file.parts[0])
-    modules = ModuleSet(folder, [lesson.name])
-    for name in [name for name, module in lesson.names.items() if module == file.stem]:
-        with pytest.raises(Missing, match=f"there is no file tutorial/{file}"):
-            modules.public_name(lesson.name, name)
-    if lesson.number in stack.LEFT_OUT:
-        with pytest.raises(ValueError) as caught:
-            stack.check_finished(folder, "demo", stack.LEFT_OUT)
-        assert str(caught.value) == (
-            f"the demo is waiting for lesson {lesson.number}: there is no file tutorial/{file.as_posix()}; "
-            f"make reset LESSON={lesson.number} brings it back"
-        )
-
-
 def refused(course: Path, out: Path, patch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """What the demo prints for this stack, which it doesn't run."""
     patch.setattr(command, "own_folder", lambda: course / "tutorial")
@@ -57,14 +35,20 @@ def refused(course: Path, out: Path, patch: pytest.MonkeyPatch, capsys: pytest.C
     return said.out, said.err
 
 
-def test_an_unwritten_exercise_is_named_at_once(course, tmp_path, monkeypatch, capsys) -> None:
+@named(
+    "is_there, told",
+    {
+        "not-written": (True, "`estimate_kl` in tutorial/{} is not written yet; run the reference with make demo"),
+        "no-file": (False, "there is no file tutorial/{}; make reset LESSON=6 brings it back"),
+    },
+)
+def test_what_is_not_written_is_named_at_once(is_there, told, course, tmp_path, monkeypatch, capsys) -> None:
     file = "lesson06_kl_rewards/kl_rewards.py"
-    (course / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
-    assert refused(course, tmp_path / "out", monkeypatch, capsys) == (
-        "",
-        f"the demo is waiting for lesson 6: `estimate_kl` in tutorial/{file} is not written yet; "
-        "run the reference with make demo\n",
-    )
+    (course / "tutorial" / file).unlink()
+    if is_there:
+        (course / "tutorial" / file).write_text(stub(SOLUTIONS / file), "utf-8")
+    waiting = f"the demo is waiting for lesson 6: {told.format(file)}\n"
+    assert refused(course, tmp_path / "out", monkeypatch, capsys) == ("", waiting)
 
 
 @pytest.mark.slow
