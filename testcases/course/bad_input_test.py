@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testcases.course.students import FILE, LESSON, independent, replace_body, run_pytest, solved_folder
+from testcases.course.students import FILE, LESSON, independent, replace_body, run, solved_folder
+from testcases.harness.catalog import ROOT
 from testcases.harness.execution import executor
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
@@ -168,6 +169,6 @@ def test_an_endless_loop_that_cannot_be_stopped_ends_pytest_with_a_sentence(tmp_
         folder,
         "while True:\n    try:\n        while True:\n            gamma += 0\n    except BaseException:\n        pass",
     )
-    done = run_pytest(folder, "-k", "td_errors")
+    done = run(ROOT, "pytest", f"testcases/{LESSON}", f"--subject={folder}", "-k", "td_errors")
     assert done.returncode == 1
     assert f"{LESSON} · td_errors never ends" in done.stderr and "except BaseException" in done.stderr, done.stderr

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from testcases.course.students import (
     own_course,
     own_runs,
     replace_body,
+    run,
     solved_folder,
     with_body,
 )
@@ -192,8 +192,7 @@ def test_what_ends_the_process_is_named_by_the_next_start(course: Path, file: Pa
 
 def test_a_file_that_hides_a_library_is_named(course: Path):
     (course / "torch.py").write_text("mine = 1\n", "utf-8")
-    command = [sys.executable, "-m", "pytest", SUITE, "-k", "td_errors"]
-    done = subprocess.run(command, cwd=course, capture_output=True, text=True, timeout=HANGS, check=False)
+    done = run(course, "pytest", SUITE, "-k", "td_errors")
     (course / "torch.py").unlink()
     assert done.returncode == 1 and done.stderr == (
         "torch.py has the name of the library torch, so whatever imports torch gets your file: rename it.\n"

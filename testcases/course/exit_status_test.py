@@ -7,13 +7,11 @@ solved one.
 import csv
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from testcases.course.students import HANGS, around_pytest, own_course, own_runs
+from testcases.course.students import own_course, own_runs, run
 from testcases.grader.tests.running import check
 from testcases.harness.catalog import ROOT
 
@@ -66,12 +64,10 @@ def write(course: Path, student: str) -> None:
         shutil.rmtree(course / kept, ignore_errors=True)
 
 
-def run(folder: Path, module: str, *arguments: str) -> tuple[int, str]:
-    """Exit status and output of one module alone."""
-    command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=folder, env=around_pytest(), capture_output=True, text=True, timeout=HANGS)
-    assert not done.stderr, done.stderr
-    return done.returncode, done.stdout
+def progress(folder: Path) -> str:
+    done = run(folder, "testcases.harness.student.progress")
+    assert not done.stderr
+    return done.stdout
 
 
 def totals(shown: str) -> set[str]:
@@ -90,7 +86,7 @@ def test_only_a_run_in_which_all_has_passed_ends_with_0_and_each_shows_the_same_
     asked, statuses = zip(*STATUS[student], strict=True)
     found = own_runs(course, *asked)
     assert [status for status, _ in found] == list(statuses)
-    shown = "".join(said for _, said in found) + run(course, "testcases.harness.student.progress")[1]
+    shown = "".join(said for _, said in found) + progress(course)
     assert len(totals(shown)) == 1, shown
 
 
@@ -98,7 +94,7 @@ def test_only_a_run_in_which_all_has_passed_ends_with_0_and_each_shows_the_same_
 def test_status_and_total_are_the_same_from_another_folder(course: Path, tmp_path: Path):
     write(course, "right-on-a-stub")
     found = [run(tmp_path, "pytest", str(course / SUITE), *MINE), run(course / "tutorial" / LESSON, "pytest", *MINE)]
-    assert [one for one, _ in found] == [1] * 2 and len(totals("".join(said for _, said in found))) == 1
+    assert [one.returncode for one in found] == [1] * 2 and len(totals("".join(one.stdout for one in found))) == 1
 
 
 OWN = {
@@ -129,11 +125,11 @@ def test_an_exercise_is_tested_on_the_solution_of_a_stub_and_its_points_wait(cou
     for status, out in own_runs(course, (SUITE, *MINE), (SUITE, *MINE, "-n", "2")):
         assert status == 1 and told in out and "failed" not in out and re.search(r" 0/\d+ points", out)
         assert re.search(r"^\d+ passed,.* \d+ waiting in", out, re.MULTILINE), out
-    out = run(course, "testcases.harness.student.progress")[1]
+    out = progress(course)
     assert "response_log_probs (waiting)" in out
     shutil.copyfile(course / "solutions" / LESSON / "masked.py", course / FILE)
     ((_, out),) = own_runs(course, (SUITE, "-k", "gather_log_probs"))
-    out += run(course, "testcases.harness.student.progress")[1]
+    out += progress(course)
     assert "response_log_probs (waiting)" in out, "its own tests have not run since"
     ((status, out),) = own_runs(course, (SUITE,))
     assert status == 0 and re.search(r" (\d+)/\1 points  done", out)

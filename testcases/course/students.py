@@ -122,6 +122,12 @@ def around_pytest() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
 
 
+def run(folder: Path, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """One module alone, such as pytest, in a process of its own."""
+    command, options = [sys.executable, "-m", module, *arguments], {"cwd": folder, "env": around_pytest()}
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, **options)
+
+
 def own_runs(
     course: Path, *asked: Sequence[str], texts: Sequence[Mapping[str, str | None]] = ()
 ) -> list[tuple[int, str]]:
@@ -156,9 +162,3 @@ def independent(folder: Path) -> None:
         path.read_text("utf-8").replace("deltas = td_errors(rewards, values, dones, gamma)", f"deltas = {deltas}"),
         "utf-8",
     )
-
-
-def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", f"testcases/{LESSON}", f"--subject={folder}", *options]
-    options = {"cwd": ROOT, "env": around_pytest(), "timeout": HANGS}
-    return subprocess.run(command, capture_output=True, text=True, **options)

@@ -3,13 +3,12 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from book.figures.lesson00_one_screen import FAILURE
-from testcases.course.students import replace_body, run_pytest, solved_folder
+from testcases.course.students import LESSON, replace_body, run, solved_folder
 from testcases.harness.catalog import ROOT
 
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[\w-]+)?\)")
@@ -20,8 +19,8 @@ APART = [path for path in sorted(ROOT.glob("*.md")) if path.name != "CHANGELOG.m
 def test_the_picture_of_a_failure_is_what_pytest_says(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")
-    said = run_pytest(folder, "-m", "basic", "-k", "td_errors_by_hand", "-p", "no:randomly").stdout
-    assert FAILURE in said
+    some = "-m", "basic", "-k", "td_errors_by_hand", "-p", "no:randomly"
+    assert FAILURE in run(ROOT, "pytest", f"testcases/{LESSON}", f"--subject={folder}", *some).stdout
 
 
 @pytest.mark.parametrize("path", APART, ids=lambda path: path.name)
@@ -96,7 +95,7 @@ def test_an_old_python_hears_which_one_is_needed(clone: Path):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["mypy", "book.figures --check"])
 def test_it_finds_nothing(command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", *command.split()], cwd=ROOT, capture_output=True, text=True)
+    done = run(ROOT, *command.split())
     assert done.returncode == 0, done.stdout + done.stderr
 
 
