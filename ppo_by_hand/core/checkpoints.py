@@ -215,7 +215,11 @@ def whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any) -> d
         return {"model": model.state_dict(), "optimizer": [part] if accelerator.num_processes == 1 else found}
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
+    is_new = not optimizer.state  # torch fills it by a step without gradients, which would count as Adam's first
     weights, state = get_state_dict(model, optimizer, options=_whole())
+    if is_new:
+        optimizer.state.clear()
+        state.pop("state", None)
     numbers = {name: number for number, name in enumerate(_names(model, optimizer))}
     return {"model": weights, "optimizer": _renamed(state, numbers)}
 
@@ -239,6 +243,8 @@ def load_whole_state(accelerator: Accelerator, model: nn.Module, optimizer: Any,
 
     named = _renamed(state["optimizer"], dict(enumerate(_names(model, optimizer))))
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=named, options=_whole())
+    if not named["state"]:
+        optimizer.state.clear()
 
 
 def without_weights(model: Model, device: str) -> Model:

@@ -107,17 +107,19 @@ def pretend(kind: str) -> None:
 
 
 def three_updates(kind: str, folder: Path) -> dict[str, Any]:
-    """All of a seeded run, and its third update again from the checkpoint that was written after the second."""
+    """All of a seeded run, and its first and its third update again, from the checkpoints that were written before."""
     trainer = make_trainer(num_updates=3, **SETTINGS[kind])
+    trainer.save_checkpoint(folder / "start")
     before = updates(trainer)
     trainer.save_checkpoint(folder)
     after = updates(trainer, 1)
     engine = f"{type(trainer.model).__name__}, {type(trainer.optimizer).__name__}"
-    return {"before": before, "after": after, "again": third_update(kind, folder), "engine": engine}
+    from_start = next_update(kind, folder / "start")
+    return {"before": before, "after": after, "again": next_update(kind, folder), "first": from_start, "engine": engine}
 
 
-def third_update(kind: str, folder: Path) -> dict[str, Any] | str:
-    """Of a run whose second update left a checkpoint in the folder; or why it was refused, if nothing has changed."""
+def next_update(kind: str, folder: Path) -> dict[str, Any] | str:
+    """Of a run that left a checkpoint in the folder; or why that was refused, if nothing has changed."""
     trainer = make_trainer(num_updates=3, **SETTINGS[kind])
     with trainer.whole_model() as model:
         weights = [weight.detach().clone() for weight in model.parameters()]
@@ -183,7 +185,7 @@ def main(job: str, folder: Path) -> None:
     own = folder / f"in-{processes.count}"
     answer: dict[str, Any] = three_updates(job, own)
     answer["from others"] = {
-        other.name: third_update(job, other) for other in sorted(folder.glob("in-*")) if other != own
+        other.name: next_update(job, other) for other in sorted(folder.glob("in-*")) if other != own
     }
     if job == "ddp":
         answer |= {name: updates(make_trainer(**settings)) for name, settings in CASES.items()}

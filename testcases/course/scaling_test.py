@@ -120,6 +120,7 @@ def test_several_processes_make_the_updates_of_one(kind: str, runs_of: Callable[
 @each_engine
 def test_they_go_on_from_their_checkpoint_to_the_bit(kind: str, runs_of: Callable[[str], Runs]):
     for process in runs_of(kind).processes():
+        assert process["first"]["metrics"] == process["before"]["metrics"][:1]
         assert process["again"]["metrics"] == process["after"]["metrics"]
         assert all(map(torch.equal, process["again"]["weights"], process["after"]["weights"]))
 
@@ -130,7 +131,7 @@ def test_a_checkpoint_of_another_number_of_processes_goes_on_or_is_refused_and_n
 ):
     runs = runs_of(kind)
     others = [process["from others"] for process in runs.processes()]
-    plain = scaling_run.third_update(kind, runs.folder / "in-2")
+    plain = scaling_run.next_update(kind, runs.folder / "in-2")
     if kind != "zero":
         for one in (plain, *(other["in-none"] for other in others)):
             equal(one, runs.alone["after"], runs.rtol)
