@@ -9,6 +9,7 @@ import pytest
 from testcases.course.students import FILE, LESSON, independent, replace_body, run, solved_folder
 from testcases.harness.catalog import ROOT
 from testcases.harness.execution import executor
+from testcases.harness.execution.calling import Terms
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
 from testcases.harness.suite.asserts import example, named
@@ -95,6 +96,18 @@ def test_a_file_that_does_not_load(tmp_path: Path, content: bytes, sentence: str
     (folder / LESSON / FILE).write_bytes(content)
     first = failures(folder, of=["compute_gae"])["compute_gae"][0]
     assert first.kind == "gae.py does not load" and sentence in str(first)
+
+
+def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path):
+    """Not once more for each exercise, to see whether another one pays for it."""
+    folder, loaded = solved_folder(tmp_path), tmp_path / "loaded"
+    with (folder / LESSON / FILE).open("a", encoding="utf-8") as file:
+        file.write(f"\nwith open({str(loaded)!r}, 'a') as file:\n    file.write('.')\nwhile True:\n    pass\n")
+    terms = Terms(load_seconds=0.2)
+    found = failures(Engine(executor.InProcess(folder, terms=terms), seconds=0.2, pays_once=True))
+    assert {first.kind for first, *_ in found.values()} == {"gae.py does not load"} and len(found) > 2
+    assert "does a loop never end" in str(found["td_errors"][0]) and "called" not in str(found["td_errors"][0])
+    assert loaded.read_text("utf-8") == "."
 
 
 @pytest.mark.slow

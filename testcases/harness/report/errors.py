@@ -11,8 +11,9 @@ from ..execution.messages import Call, Outcome, StudentError
 
 
 def title_of(error: StudentError, asked: Call) -> str:
+    if error.is_of_file and error.kind != "missing":
+        return f"{read_lesson(asked.lesson).file_of(asked.exercise)} does not load"
     kinds = {
-        "load": f"{read_lesson(asked.lesson).file_of(asked.exercise)} does not load",
         "missing": "missing",
         "signature": "wrong signature",
         "timeout": "took too long",

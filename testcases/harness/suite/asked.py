@@ -140,7 +140,9 @@ class Asked:
             Kept: if another exercise of the lesson pays for it.
         """
         asked, outcome = self.call, self.outcome
-        if names := current().right_with(asked.lesson, asked.exercise):
+        # A file that does not load, or loads for ever, is not loaded again with other functions in it.
+        is_of_file = outcome.error is not None and outcome.error.is_of_file
+        if not is_of_file and (names := current().right_with(asked.lesson, asked.exercise)):
             them = " and ".join(names)
             why = f"is right with the course's {them}, so it keeps its points. Repair {them}."
             raise Kept(asked.lesson, asked.exercise, why)
@@ -150,9 +152,9 @@ class Asked:
             diagnosis = Diagnosis()
         causes, read = causes_of(diagnosis, asked.exercise), section_of(diagnosis, asked, lines)
         tail, called = advice_of(causes, read, asked), _call_of(asked)
-        if outcome.error and outcome.error.kind == "load":  # No text of an exercise is about a missing colon.
+        if is_of_file:  # No text of an exercise is about a missing colon.
             tail = ["Fix this first. Once the file loads, all its exercises are tested again."]
-        if asked.behind or (outcome.error and outcome.error.kind in ("load", "missing")):
+        if asked.behind or is_of_file or (outcome.error and outcome.error.kind == "missing"):
             called = []
         if isinstance(diagnosis.listed, Suspect):  # The smallest input that shows the bug is for the student to find.
             lines, called = [task_of(asked.lesson, asked.exercise)], []
