@@ -66,9 +66,15 @@ IDS = [[0, 1, 2, 0]]
         "temperature-is-passed-on": (2, 0.5, [log(4 / 6), log(9 / 11)]),
     },
 )
-@pytest.mark.points(8)
+@pytest.mark.points(7)
 def test_response_log_probs_by_hand(prompt_length, temperature, log_probs):
     assert_equal(response_log_probs(LOGITS, IDS, prompt_length, temperature), [log_probs])
+
+
+def test_response_log_probs_gradient():
+    # One-hot minus probabilities, at the positions 1 and 2 only: nothing is scored at 0 (a prompt token is) and 3.
+    grads = gradients(response_log_probs, LOGITS, IDS, 2, wrt="logits")
+    assert_equal(grads, logits=[[[0.0, 0.0, 0.0], [-0.25, -0.25, 0.5], [0.4, -0.2, -0.2], [0.0, 0.0, 0.0]]])
 
 
 def entropy(*probabilities: float) -> float:
@@ -114,9 +120,16 @@ TWO_AND_FOUR = [[True, True, False, False], [True, True, True, True]]
         "a-zero-is-a-value": ([[1.0, 0.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, 17 / 6),  # 1 + 0 + 4 + 4 + 4 + 4, by 6
     },
 )
-@pytest.mark.points(7)
+@pytest.mark.points(5)
 def test_masked_mean_by_hand(values, mask, mean):
     assert_equal(masked_mean(values, mask), mean)
+
+
+@pytest.mark.points(2)
+def test_masked_mean_gradient():
+    # 1 / 6 for each of the six real tokens.
+    grads = gradients(masked_mean, [[1.0, 2.0, 9.0, 9.0], [4.0] * 4], TWO_AND_FOUR, wrt="values")
+    assert_equal(grads, values=[[1 / 6, 1 / 6, 0.0, 0.0], [1 / 6] * 4])
 
 
 # 1 / the root of the variance, with the small number in its place.
@@ -159,15 +172,16 @@ def test_masked_whiten_gradient(shift_mean, kept):
 @named(
     "flags, index",
     {
-        "one": ([False, True, False], 1),
-        "first-of-two-with-a-gap": ([True, False, True], 0),
-        "last-column": ([False, False, True], 2),
-        "none-is-the-length-not-0": ([False, False, False], 3),
+        "one": ([[False, True, False]], [1]),
+        "first-of-two-with-a-gap": ([[True, False, True]], [0]),
+        "last-column": ([[False, False, True]], [2]),
+        "none-is-the-length-not-0": ([[False, False, False]], [3]),
+        "each-row-for-itself": ([[False, False, True, False], [False] * 4, [True, False, False, True]], [2, 4, 0]),
     },
 )
 @pytest.mark.points(5)
 def test_first_true_index_by_hand(flags, index):
-    assert_equal(first_true_index([flags]), [index])
+    assert_equal(first_true_index(flags), index)
 
 
 # Token 2 is the stop; 3 is another one where two are given.
@@ -195,30 +209,33 @@ def test_response_mask_keeps_rows_apart():
 
 
 @named(
-    "response, stop_token_ids, pad_token_id, truncated",
+    "responses, stop_token_ids, pad_token_id, truncated",
     {
-        "the-stop-token-stays": ([5, 6, 2, 7, 8], (2,), 9, [5, 6, 2, 9, 9]),
-        "pad-is-the-stop-token": ([5, 6, 2, 7, 8], (2,), 2, [5, 6, 2, 2, 2]),
-        "never-stopped-is-left-alone": ([5, 6, 7], (2,), 9, [5, 6, 7]),
-        "the-second-id-comes-first": ([5, 3, 2, 7], (2, 3), 9, [5, 3, 9, 9]),
-        "the-padding-id-inside-does-not-end-it": ([5, 9, 6, 2, 7], (2,), 9, [5, 9, 6, 2, 9]),
+        "the-stop-token-stays": ([[5, 6, 2, 7, 8]], (2,), 9, [[5, 6, 2, 9, 9]]),
+        "pad-is-the-stop-token": ([[5, 6, 2, 7, 8]], (2,), 2, [[5, 6, 2, 2, 2]]),
+        "never-stopped-is-left-alone": ([[5, 6, 7]], (2,), 9, [[5, 6, 7]]),
+        "the-second-id-comes-first": ([[5, 3, 2, 7]], (2, 3), 9, [[5, 3, 9, 9]]),
+        "the-padding-id-inside-does-not-end-it": ([[5, 9, 6, 2, 7]], (2,), 9, [[5, 9, 6, 2, 9]]),
+        "each-row-for-itself": ([[5, 2, 6, 7], [5, 6, 2, 8]], (2,), 9, [[5, 2, 9, 9], [5, 6, 2, 9]]),
     },
 )
 @pytest.mark.points(4)
-def test_truncate_after_stop_by_hand(response, stop_token_ids, pad_token_id, truncated):
-    assert_equal(truncate_after_stop([response], stop_token_ids, pad_token_id), [truncated])
+def test_truncate_after_stop_by_hand(responses, stop_token_ids, pad_token_id, truncated):
+    assert_equal(truncate_after_stop(responses, stop_token_ids, pad_token_id), truncated)
 
 
 @named(
     "attention_mask, positions",
     {
-        "left-padding": ([0, 0, 1, 1, 1], [0, 0, 0, 1, 2]),
-        "right-padding-is-0-too": ([1, 1, 1, 0, 0], [0, 1, 2, 0, 0]),
-        "both-sides": ([0, 1, 1, 1, 0], [0, 0, 1, 2, 0]),
-        "a-gap-counts-no-position": ([1, 0, 1, 1], [0, 0, 1, 2]),
-        "all-padding": ([0, 0], [0, 0]),
+        "left-padding": ([[0, 0, 1, 1, 1]], [[0, 0, 0, 1, 2]]),
+        "right-padding-is-0-too": ([[1, 1, 1, 0, 0]], [[0, 1, 2, 0, 0]]),
+        "both-sides": ([[0, 1, 1, 1, 0]], [[0, 0, 1, 2, 0]]),
+        "a-gap-counts-no-position": ([[1, 0, 1, 1]], [[0, 0, 1, 2]]),
+        "all-padding": ([[0, 0]], [[0, 0]]),
+        # Prompts of 1 and 3 tokens, each followed by one more
+        "each-row-for-itself": ([[False, False, True, True], [True] * 4], [[0, 0, 0, 1], [0, 1, 2, 3]]),
     },
 )
 @pytest.mark.points(4)
 def test_position_ids_by_hand(attention_mask, positions):
-    assert_equal(position_ids([attention_mask]), [positions])
+    assert_equal(position_ids(attention_mask), positions)

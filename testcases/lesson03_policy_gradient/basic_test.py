@@ -16,6 +16,7 @@ from tutorial.lesson03_policy_gradient import leave_one_out_baseline, reinforce_
         "gamma-0-keeps-this-reward-only": ([1.0, 2.0, 4.0], 0.0, [1.0, 2.0, 4.0]),
         "nobody-earns-what-came-before-its-token": ([8.0, 0.0, 0.0], 0.5, [8.0, 0.0, 0.0]),
         "the-score-at-the-end-reaches-all": ([0.0, 0.0, 8.0], 0.5, [2.0, 4.0, 8.0]),
+        "one-column": ([3.0], 0.5, [3.0]),
     },
 )
 @pytest.mark.points(8)

@@ -127,8 +127,22 @@ def test_compute_gae_across_two_episodes():
         "where-gamma-and-lam-differ": ([1.0, 4.0], [4.0, 2.0], 2, 0.8, [-1.2, 2.0], [2.8, 4.0]),
     },
 )
-@pytest.mark.points(11)
+@pytest.mark.points(9)
 def test_compute_response_gae_by_hand(rewards, values, real, lam, advantages, returns):
     mask = [place < real for place in range(len(rewards))]
     answer = compute_response_gae([rewards], [values], [mask], 0.5, lam)
     assert_equal(answer, advantages=[advantages], returns=[returns])
+
+
+@pytest.mark.points(2)
+def test_compute_response_gae_keeps_rows_apart():
+    # The first row as above; in the second the only delta is the 1 at the end.
+    answer = compute_response_gae(
+        [[1.0, 4.0, 7.0], [0.0, 0.0, 1.0]],
+        [[4.0, 2.0, 9.0], [0.0, 0.0, 0.0]],
+        [[True, True, False], [True, True, True]],
+        0.5,
+        0.5,
+    )
+    assert_equal(answer.advantages, [[-1.5, 2.0, 0.0], [0.0625, 0.25, 1.0]])
+    assert_equal(answer.returns, [[2.5, 4.0, 0.0], [0.0625, 0.25, 1.0]])

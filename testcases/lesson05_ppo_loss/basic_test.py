@@ -68,6 +68,7 @@ def test_clipped_objective_comes_before_the_loss():
         "the-bound-is-scaled-by-the-advantage": (2.0, 3.0, 0.25, -3.75, 0.0),  # 3 * 1.25; -3 * 0.75
         "the-lower-bound-is-1-minus-epsilon": (0.5, -3.0, 0.25, 2.25, 0.0),
         "a-loss-is-never-capped": (16.0, -1.0, 0.2, 16.0, 16.0),
+        "a-bound-below-0-never-binds": (0.0625, -1.0, 1.5, 0.0625, 0.0625),  # 1 - 1.5 is below every ratio
     },
 )
 @pytest.mark.points(13)
@@ -155,11 +156,19 @@ def test_combine_losses_by_hand(policy_loss, value_loss, entropy, value_coef, en
         "at-the-bound-nothing-is-cut": ([1.0, 1.0], [1.0, -1.0], 1e-20, 1.0, 1.0, 0.0, 0.0),
     },
 )
-@pytest.mark.points(10)
+@pytest.mark.points(8)
 def test_ppo_statistics_by_hand(ratios, advantages, clip_epsilon, ratio_mean, ratio_max, approx_kl, clip_fraction):
     answer = ppo_statistics(at(*ratios), [-1.0] * len(ratios), advantages, clip_epsilon)
     expected = {"ratio_mean": ratio_mean, "ratio_max": ratio_max, "approx_kl": approx_kl}
     assert_equal(answer, {**expected, "clip_fraction": clip_fraction})
+
+
+@pytest.mark.points(2)
+def test_ppo_statistics_count_tokens_not_rows():
+    # Real ratios 1, 1, 1/2 and 2; clipped is the last. The mean of the row means would be 17/12.
+    log_probs, advantages = [at(1.0, 1.0, 0.5), at(2.0, 8.0, 8.0)], [[1.0, -1.0, 1.0], [1.0, 1.0, 1.0]]
+    answer = ppo_statistics(log_probs, OLD, advantages, 0.25, THREE_AND_ONE)
+    assert_equal(answer, {"ratio_mean": 1.125, "ratio_max": 2.0, "approx_kl": 0.125, "clip_fraction": 0.25})
 
 
 # Old and new policy over four tokens, drawn as often as the old one says: the mean over the draws is the expectation.
@@ -186,11 +195,20 @@ def test_ppo_statistics_approx_kl_estimates_the_kl_from_the_old_policy():
         "the-penalty-alone": (2.0, 0.0, 0.5, 0.5 - 0.5 * LOG2, 0.5),
     },
 )
-@pytest.mark.points(10)
+@pytest.mark.points(7)
 def test_compute_kl_penalty_loss_by_hand(ratio, advantage, beta, loss, slope):
     answer, grads = value_and_gradients(compute_kl_penalty_loss, at(ratio), [-1.0], [advantage], beta, wrt="log_probs")
     assert_equal(answer, loss)
     assert_equal(grads, log_probs=[slope])
+
+
+@pytest.mark.points(3)
+def test_compute_kl_penalty_loss_is_a_mean_over_tokens():
+    # Ratios 1, 1, 2 and 1/2, advantages 1, 1, -1 and -4, beta 2: -1, -1, 4 - 2 log 2 and 1 + 2 log 2. Their sum is 3.
+    terms = [at(1.0, 1.0, 2.0), at(0.5, 2.0, 2.0)], OLD, [[1.0, 1.0, -1.0], [-4.0, 5.0, 7.0]]
+    answer, grads = value_and_gradients(compute_kl_penalty_loss, *terms, 2.0, THREE_AND_ONE, wrt="log_probs")
+    assert_equal(answer, 0.75)
+    assert_equal(grads, log_probs=[[-0.25, -0.25, 1.0], [0.25, 0.0, 0.0]])
 
 
 @pytest.mark.points(3)
@@ -215,7 +233,7 @@ def test_compute_kl_penalty_loss_has_the_gradient_of_the_kl():
         "the-upper-bound-is-inside": (0.75, 4.5, 3.0, 0.75),
         "the-lower-bound-is-inside": (0.75, 2.0, 3.0, 0.75),
         "a-small-target-and-a-high-beta": (2.0**20, 0.03125, 0.015625, 2.0**21),  # nothing bounds it
-        "a-target-that-is-no-whole-number-and-a-low-beta": (2.0**-20, 0.375, 0.6, 2.0**-21),  # 0.6 / 1.5 = 0.4
+        "a-target-that-is-no-whole-number-and-a-low-beta": (2.0**-14, 0.375, 0.6, 2.0**-15),  # 0.6 / 1.5 = 0.4
     },
 )
 @pytest.mark.points(5)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from testcases.harness.suite.asserts import assert_equal, named, scenario, value_and_gradients
+from testcases.harness.suite.asserts import assert_equal, gradients, named, scenario, value_and_gradients
 from tutorial.lesson06_kl_rewards import (
     AdaptiveKLController,
     compute_rewards,
@@ -64,9 +64,25 @@ def test_nonnegative_kl_comes_before_the_estimators():
         "only-the-exponent-is-capped": (-1.0, -31.0, "k3", 29.000000000000092),  # exp(-30) - 1 + 30
     },
 )
-@pytest.mark.points(6)
+@pytest.mark.points(4)
 def test_estimate_kl_by_hand(log_prob, ref_log_prob, estimator, kl):
     assert_equal(estimate_kl([[log_prob]], [[ref_log_prob]], estimator), [[kl]])
+
+
+# The same two tokens: r = ln 2 and -2 ln 2. Slopes by r: 1; r; 1 - exp(-r)
+@named(
+    "estimator, slope",
+    {
+        "k1-the-same-everywhere": ("k1", [1.0, 1.0]),
+        "k2-the-log-ratio": ("k2", [LN2, -2 * LN2]),
+        "k3-one-minus-the-inverse-ratio": ("k3", [0.5, -3.0]),
+    },
+)
+@pytest.mark.points(2)
+def test_estimate_kl_gradient(estimator, slope):
+    pair = [-LN2, -3 * LN2], [-2 * LN2, -LN2]
+    grads = gradients(estimate_kl, *pair, estimator, wrt=("log_probs", "ref_log_probs"))
+    assert_equal(grads, log_probs=slope, ref_log_probs=[-number for number in slope])
 
 
 # The policy (.5, .3, .15, .05) against .25 each, all four tokens weighted with their probability, by the logits
@@ -111,11 +127,19 @@ def test_compute_rewards_by_hand(score, r, real, kl_coef, rewards):
     assert_equal(compute_rewards([score], [log_probs], [ref_log_probs], [mask], kl_coef, 2.0), [rewards])
 
 
+# r = ln 2, then -2 ln 2; kl_coef 2; score 1
+@named(
+    "estimator, rewards",
+    {
+        "k1": ("k1", [[-2 * LN2, 4 * LN2 + 1]]),
+        "k2": ("k2", [[-(LN2**2), -4 * LN2**2 + 1]]),
+        "k3": ("k3", [[1 - 2 * LN2, -6 + 4 * LN2 + 1]]),
+    },
+)
 @pytest.mark.points(3)
-def test_compute_rewards_uses_the_estimator():
-    # r = ln 2, then -2 ln 2; k3 is 1/2 - 1 + ln 2, then 4 - 1 - 2 ln 2; kl_coef 2
-    answer = compute_rewards([1.0], [[-LN2, -3 * LN2]], [[-2 * LN2, -LN2]], [[True, True]], 2.0, 5.0, "k3")
-    assert_equal(answer, [[1 - 2 * LN2, -6 + 4 * LN2 + 1]])
+def test_compute_rewards_uses_the_estimator(estimator, rewards):
+    answer = compute_rewards([1.0], [[-LN2, -3 * LN2]], [[-2 * LN2, -LN2]], [[True, True]], 2.0, 5.0, estimator)
+    assert_equal(answer, rewards)
 
 
 # Tokens 2 and 3 stop, 0 is the padding; the penalty is 1.5
@@ -132,9 +156,16 @@ def test_compute_rewards_uses_the_estimator():
         "padding-may-be-the-stop-token": ([[5, 2, 2], [5, 6, 7]], (2,), [4.0, 1.0], [4.0, -0.5]),
     },
 )
-@pytest.mark.points(6)
+@pytest.mark.points(5)
 def test_penalize_missing_stop_by_hand(responses, stop_token_ids, scores, penalized):
     assert_equal(penalize_missing_stop(scores, responses, stop_token_ids, 1.5), penalized)
+
+
+def test_penalize_missing_stop_gradient():
+    args = [4.0, 4.0], [[5, 2, 0], [5, 6, 7]], (2,), 10.0
+    answer, grads = value_and_gradients(penalize_missing_stop, *args, wrt="scores")
+    assert_equal(answer, [4.0, -6.0])
+    assert_equal(grads, scores=[1.0, 1.0])
 
 
 # error = clip(current / target - 1, -0.2, 0.2); value = value * (1 + error * n_steps / horizon)

@@ -208,6 +208,7 @@ def test_expected_best_of_n_by_hand(n, best):
         "one-draw-is-the-policy": ([0.2, 0.3, 0.5], 1, 0.0),
         "two-responses-two-draws": ([0.5, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
         "a-rare-good-one": ([0.75, 0.25], 2, 0.5625 * math.log(0.75) + 0.4375 * math.log(1.75)),
+        "a-common-good-one": ([0.25, 0.75], 2, 0.0625 * math.log(0.25) + 0.9375 * math.log(1.25)),
         "what-never-comes-adds-nothing": ([0.5, 0.0, 0.5], 2, 0.25 * math.log(0.5) + 0.75 * math.log(1.5)),
     },
 )
