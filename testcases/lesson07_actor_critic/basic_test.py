@@ -130,9 +130,15 @@ ALONE = {"method": "response_values"}
 
 
 @RESPONSES
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_response_values_by_hand(input_ids, prompt_length, digits):
     assert_equal(VALUES_ALONE(**text(input_ids, prompt_length=prompt_length), **ALONE), critic(digits))
+
+
+def test_response_values_gradient():
+    answer, grads = value_and_gradients(VALUES_ALONE, **PAIR, **ALONE, critic_gain=ONES, wrt="critic_gain")
+    assert_equal(answer, [[107.5, 215.5]])
+    assert_equal(grads, critic_gain=[12.0, 10.0, 300.0])
 
 
 def test_response_values_needs_no_pass_of_the_policy():
@@ -141,10 +147,16 @@ def test_response_values_needs_no_pass_of_the_policy():
 
 
 @RESPONSES
-@pytest.mark.points(6)
+@pytest.mark.points(4)
 def test_shared_policy_and_value_by_hand(input_ids, prompt_length, digits):
     answer = SHARED_ACTOR_CRITIC(**text(input_ids, prompt_length=prompt_length))
     assert_equal(answer, logits=words(digits), values=critic(digits))
+
+
+@pytest.mark.points(2)
+def test_shared_policy_and_value_takes_the_logits_that_the_policy_gives():
+    answer = SHARED_ACTOR_CRITIC(**PAIR, scale=0.5)
+    assert_equal(answer, logits=[[[53.5, -53.5], [107.5, -107.5]]], values=[[107.5, 215.5]])
 
 
 SHARED = {

@@ -146,8 +146,8 @@ def test_generate_log_probs_are_tempered_but_not_cut(temperature):
 @pytest.mark.points(4)
 def test_generate_hands_its_options_to_the_sampler(weights, options, shares, probabilities):
     table = logs(weights).expand(4, 4).clone()
-    answer = scenario("sampled_shares", of=generate)(table=table, prompt=2, max_new_tokens=1, seed=2, **options)
-    assert_equal(answer, {"shares": [shares], "log_probs": [[math.log(p) for p in probabilities]]})
+    answer = scenario("sampled_shares", of=generate)(table=table, prompt=2, max_new_tokens=2, seed=2, **options)
+    assert_equal(answer, {"shares": [shares] * 2, "log_probs": [[math.log(p) for p in probabilities]] * 2})
 
 
 def test_generate_draws_from_the_generator():

@@ -1,6 +1,8 @@
 """Lesson 8, by hand: what a rollout evaluates and stores, with tables for policy, reference and critic; rows of an
 experience, and minibatches that deal each of them once."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -20,7 +22,7 @@ def evaluated(**changed: object) -> object:
     return scenario("evaluated", of=evaluate_responses)(**{**CASE, **changed})
 
 
-@pytest.mark.points(6)
+@pytest.mark.points(3)
 def test_evaluate_responses_by_hand():
     # Reference: 1/2, 1/4 and 1/2, so -1, -2 and -1 bits. k1 in bits: -2 + 1 = -1, -1 + 2 = 1, -3 + 1 = -2.
     # Rewards: +0.5, -0.5 + 4 = 3.5; +1 - 2 = -1. Values: V after 2 is 1, after 3 is 2; after 4 is 4.
@@ -61,11 +63,48 @@ def test_evaluate_responses_by_hand():
         ),
     },
 )
-@pytest.mark.points(6)
+@pytest.mark.points(3)
 def test_evaluate_responses_makes_the_rewards(changed, rewards):
     answer = evaluated(**changed)
     assert_equal(answer["rewards"], rewards)
     assert_equal(answer["scores"], changed.get("scores", [4.0, -2.0]))
+
+
+def test_evaluate_responses_tempers_the_reference():
+    # T = 0.5 squares the weights 2, 1, 1 to 4, 1, 1: 2/3, 1/6 and 2/3
+    answer = evaluated(temperature=0.5)
+    high, low = math.log(2 / 3), math.log(1 / 6)
+    assert_equal(answer["ref_log_probs"], [[high, low, 0.0], [high, 0.0, 0.0]])
+    assert_equal(answer["log_probs"], CASE["log_probs"])
+
+
+@pytest.mark.points(2)
+def test_evaluate_responses_whitens_the_rewards_but_keeps_their_mean():
+    # Rewards 0.5, 3.5, -1: mean 1, squares of the differences 0.25 + 6.25 + 4 = 10.5, variance 5.25
+    scale = (5.25 + 1e-8) ** -0.5
+    first, last, other = 1 - 0.5 * scale, 1 + 2.5 * scale, 1 - 2 * scale
+    answer = evaluated(whiten_rewards=True)
+    assert_equal(answer["rewards"], [[first, last, 0.0], [other, 0.0, 0.0]])
+    # delta: last - 2 and first + 0.5 * 2 - 1 = first
+    assert_equal(answer["advantages"], [[first + (last - 2) / 4, last - 2, 0.0], [other - 4, 0.0, 0.0]])
+    assert_equal(answer["returns"], [[1 + first + (last - 2) / 4, last, 0.0], [other, 0.0, 0.0]])
+    assert_equal(answer["scores"], [4.0, -2.0])
+
+
+@named(
+    "discounts, first",
+    {
+        # delta 1.5 and 0.5; 0.5 + 0.5 * 0.8 * 1.5
+        "lam-is-larger": ({"lam": 0.8}, 1.1),
+        # delta 1.5 and 0.5 + 0.8 * 2 - 1 = 1.1; 1.1 + 0.8 * 0.5 * 1.5
+        "gamma-is-larger": ({"gamma": 0.8}, 1.7),
+        # delta 1.5 and 0.5 + 2 - 1 = 1.5; 1.5 + 0.95 * 1.5
+        "the-defaults-are-gamma-1-and-lam-095": ({"gamma": 1.0, "lam": 0.95}, 2.925),
+    },
+)
+@pytest.mark.points(2)
+def test_evaluate_responses_discounts(discounts, first):
+    assert_equal(evaluated(**discounts)["advantages"], [[first, 1.5, 0.0], [-5.0, 0.0, 0.0]])
 
 
 @named(
@@ -84,6 +123,12 @@ def test_evaluate_responses_shows_the_reward_model_the_whole_text(responses, mas
     visible = torch.tensor([[F, T, *mask[0]], [T, T, *mask[1]]])
     seen = {"times asked": 1, "input_ids": text, "attention_mask": visible, "prompt_length": 2}
     assert_equal(answer, **seen, **AS_BEFORE, **{"can be used for training": True})
+
+
+@pytest.mark.parametrize("broken", ["critic", "reference", "score"])
+def test_evaluate_responses_restores_the_modes_after_an_error(broken):
+    text = {"input_ids": [[2], [3]], "attention_mask": [[T], [T]], "responses": [[2], [3]], "mask": [[T], [T]]}
+    assert_equal(SEEN(**text, broken=broken), **AS_BEFORE)
 
 
 def test_evaluate_responses_of_a_lora_policy_switches_its_adapter_off():
@@ -128,7 +173,10 @@ FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
 )
 @pytest.mark.points(6)
 def test_rows_by_hand(lengths, index, prompt_columns, response_columns):
+    # Row 1 begins and ends with token 0, and its numbers are 0: only the masks tell what is real.
     stored = readable(*lengths)
+    stored["input_ids"][1, [0, 3]] = 0
+    stored["log_probs"][1], stored["rewards"][1] = 0.0, 0.0
     expected = cut(stored, index, prompt_columns, response_columns)
     assert_equal(scenario("picked", of=Experience.rows)(tensors=stored, index=index), expected)
 

@@ -220,26 +220,40 @@ def evaluated(
     return plain(_evaluate(lesson, model, frozen, lambda *text, **named: scores.clone(), kl_coef, **given))
 
 
-def seen_by_score(lesson: Any, responses: Tensor, **given: Any) -> dict[str, Any]:
-    """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards."""
-    asked = []
+def seen_by_score(lesson: Any, responses: Tensor, broken: str | None = None, **given: Any) -> dict[str, Any]:
+    """What the reward model is asked, and how often; the mode of actor, critic and reference afterwards.
+
+    `broken`: the "critic", the "reference" or the "score", which raises an error.
+    """
+    asked, shown = [], {}
+
+    def break_down(*given: Any, **named: Any) -> Tensor:
+        raise ArithmeticError("broken on purpose")
 
     def score(input_ids: Any, attention_mask: Any, prompt_length: Any) -> Tensor:
         asked.append((input_ids, attention_mask, prompt_length))
-        return torch.zeros(len(responses))
+        return break_down() if broken == "score" else torch.zeros(len(responses))
 
     table = torch.zeros(6, 6)
-    reference = Table(table).train()
-    model = actor_critic(lesson, Table(table), Critic(table[0])).train()
+    parts = {"critic": Critic(table[0]), "reference": Table(table).train()}
+    if broken in parts:
+        parts[broken].forward = break_down
+    reference = parts["reference"]
+    model = actor_critic(lesson, Table(table), parts["critic"]).train()
     for module in (model.policy.inner, model.value_model):  # each module has a mode of its own
         module.training = False
     before, reference_before = modes_of(model.modules()), modes_of(reference.modules())
     names, zeros = _attributes(model, reference), torch.zeros(responses.shape)
-    found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
+    try:
+        found = _evaluate(lesson, model, reference, score, responses=responses, log_probs=zeros, **given)
+        shown = dict(zip(("input_ids", "attention_mask", "prompt_length"), asked[-1] if asked else (), strict=False))
+        shown |= {"times asked": len(asked)}
+        shown |= {"can be used for training": not any(tensor.is_inference() for tensor in plain(found).values())}
+    except ArithmeticError:
+        if not broken:
+            raise
     return {
-        **dict(zip(("input_ids", "attention_mask", "prompt_length"), asked[-1] if asked else (), strict=False)),
-        "times asked": len(asked),
-        "can be used for training": not any(tensor.is_inference() for tensor in plain(found).values()),
+        **shown,
         "modes as before": torch.equal(before, modes_of(model.modules())),
         "mode of the reference as before": torch.equal(reference_before, modes_of(reference.modules())),
         "attributes as before": _attributes(model, reference) == names,

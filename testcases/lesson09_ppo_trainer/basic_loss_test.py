@@ -133,7 +133,7 @@ MICROBATCHES = named("size", {"one-microbatch": None, "row-by-row": 1, "of-two-r
 
 
 @MICROBATCHES
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_optimizer_step_does_not_depend_on_the_microbatches(size):
     answer = STEPS(**SLOPES, ratios=[CALM], micro_batch_size=size, **ADAM)
     assert_equal(answer, actor=[-0.5], critic=[0.75], grad_norm=[math.sqrt(10)], skipped_share=[0.0])
@@ -159,7 +159,6 @@ def test_optimizer_step_forgets_its_gradients():
 
 
 @named("ratio, skipped", {"at-the-threshold": (4.0, NO), "above-the-threshold": (4.1, YES), "nan": (NAN, YES)})
-@pytest.mark.points(2)
 def test_optimizer_step_skips_a_spike(ratio, skipped):
     # The spike comes first, then an ordinary step: it must be as if the spike had never been seen.
     answer = STEPS(**SLOPES, ratios=[ratio * CALM, CALM], ratio_threshold=4.0, **ADAM)
@@ -170,6 +169,23 @@ def test_optimizer_step_skips_a_spike(ratio, skipped):
         grad_norm=[0.0 if skipped else math.sqrt(10), math.sqrt(10)],
         skipped_share=[float(skipped), 0.0],
     )
+
+
+@named(
+    "first, mean, skipped",
+    {
+        # One microbatch and the largest ratio are above the threshold 4, the mean over tokens 13 / 4 is not.
+        "one-rare-token": (10.0, 3.25, NO),
+        # 43 / 4, though the last microbatch is below the threshold
+        "a-spike-in-the-first-microbatch": (40.0, 10.75, YES),
+    },
+)
+@pytest.mark.points(2)
+def test_optimizer_step_tests_and_reports_the_whole_minibatch(first, mean, skipped):
+    ratios = torch.tensor([[first, 9.0, 9.0], [1.0, 1.0, 1.0]]).double()
+    answer = STEPS(**SLOPES, ratios=[ratios], ratio_threshold=4.0, micro_batch_size=1, **ADAM)
+    assert_equal(answer, ratio_mean=[mean], ratio_max=[first], policy_loss=[1.0], skipped_share=[float(skipped)])
+    assert_equal(answer, actor=[0.0 if skipped else -0.5], critic=[0.0 if skipped else 0.75])
 
 
 def prompts_of(rows):
@@ -192,7 +208,6 @@ def epochs_in(answer, rows):
         "one-minibatch": (4, {"num_epochs": 2, "num_minibatches": 1}, [4, 4]),
     },
 )
-@pytest.mark.points(2)
 def test_training_step_passes_over_every_row_once_an_epoch(rows, settings, sizes):
     answer = UPDATE(**prompts_of(rows), **settings)
     assert [len(step) for step in answer["rows_of_each_step"]] == sizes, (
@@ -202,6 +217,18 @@ def test_training_step_passes_over_every_row_once_an_epoch(rows, settings, sizes
         f"each of the {rows} rows exactly once in each epoch"
     )
     assert_equal(answer, optimizer_steps=float(len(sizes)))
+
+
+def test_training_step_merges_the_statistics_of_all_steps():
+    # Four steps: means 2.5 and 0.25; the largest ratio; the first step's own
+    reported = {
+        "approx_kl": [0.0, 0.0, 0.5, 0.5],
+        "ratio_max": [1.25, 1.0, 3.0, 2.0],
+        "policy_loss": [1.0, 2.0, 3.0, 4.0],
+    }
+    answer = UPDATE(**prompts_of(4), reported=reported, num_epochs=2, num_minibatches=2)
+    assert_equal(answer, policy_loss=2.5, approx_kl=0.25, ratio_max=3.0, first_ratio_max=1.25, optimizer_steps=4.0)
+    assert_equal(answer, kept_of_each_step=[1.0, 2.0, 3.0, 4.0])
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -122,7 +122,7 @@ REAL = {
 }
 
 
-@pytest.mark.points(3)
+@pytest.mark.points(2)
 @named("settings", {"plain": {}, "at-a-low-temperature-row-by-row": {"temperature": 0.5, "micro_batch_size": 1}})
 def test_training_step_that_cannot_move_keeps_the_ratio_at_1(settings):
     # The check to make first in any trainer: with a learning rate of almost 0, new and old policy are one. Whatever is
@@ -131,6 +131,13 @@ def test_training_step_that_cannot_move_keeps_the_ratio_at_1(settings):
     for name in ("first_ratio_max", "ratio_max", "ratio_mean"):
         assert_equal(answer[name], [1.0, 1.0], atol=1e-9)
     assert_equal(answer, clip_fraction=[0.0, 0.0], skipped_share=[0.0, 0.0], optimizer_steps=[4.0, 4.0])
+
+
+def test_training_step_keeps_the_reference_of_the_beginning():
+    # The policy cannot move, and the reference must not: the second update sees a KL from the same reference.
+    answer = UPDATES(**REAL, updates=3, learning_rate=0.05, adam_epsilon=0.1, kl_target=0.5, kl_horizon=8)
+    assert min(map(abs, answer["kl"][1:])) > 1e-3, "a KL from the reference that stays away from 0"
+    assert_equals_reference(answer)
 
 
 @pytest.mark.points(2)

@@ -106,28 +106,32 @@ def test_merge_moments_by_hand(moments, merged):
 
 
 # This process has 1 and 3; the other has a single 8. Mean 4, squared deviations 9 + 1 + 16 = 26, variance 13.
-OWN = {"values": [[1.0, 9.0], [3.0, 9.0]], "mask": [[YES, NO], [YES, NO]]}
+OWN = [1.0, 3.0]
 OTHER = [[1.0, 8.0, 0.0]]
 DEVIATION = math.sqrt(13 + 1e-8)
 
 
 @named(
-    "others, place, mean, scale",
+    "own, others, place, mean, scale",
     {
-        "the-first-of-two": (OTHER, 0, 4.0, DEVIATION),
-        "the-second-of-two": (OTHER, 1, 4.0, DEVIATION),
+        "the-first-of-two": (OWN, OTHER, 0, 4.0, DEVIATION),
+        "the-second-of-two": (OWN, OTHER, 1, 4.0, DEVIATION),
         # 1, 3 | 8 | 4, 4: mean 4, variance 26 / 4
-        "one-of-three": ([[1.0, 8.0, 0.0], [2.0, 4.0, 0.0]], 1, 4.0, math.sqrt(6.5 + 1e-8)),
+        "one-of-three": (OWN, [[1.0, 8.0, 0.0], [2.0, 4.0, 0.0]], 1, 4.0, math.sqrt(6.5 + 1e-8)),
         # alone: mean 2, variance 2
-        "alone": (torch.zeros(0, 3).double(), 0, 2.0, math.sqrt(2 + 1e-8)),
+        "alone": (OWN, torch.zeros(0, 3).double(), 0, 2.0, math.sqrt(2 + 1e-8)),
+        # 5, 5 | 8: mean 6, variance (1 + 1 + 4) / 2
+        "equal-in-this-process": ([5.0, 5.0], OTHER, 0, 6.0, math.sqrt(3 + 1e-8)),
+        "equal-everywhere": ([5.0, 5.0], [[3.0, 5.0, 0.0]], 0, 5.0, math.sqrt(1e-8)),
     },
 )
 @pytest.mark.parametrize("shift_mean", [YES, NO])
 @pytest.mark.points(7)
-def test_global_masked_whiten_by_hand(others, place, mean, scale, shift_mean):
+def test_global_masked_whiten_by_hand(own, others, place, mean, scale, shift_mean):
+    values, mask = [[number, 9.0] for number in own], [[YES, NO], [YES, NO]]
+    answer = WHITENED(values=values, mask=mask, others=others, place=place, shift_mean=shift_mean)
     kept = 0.0 if shift_mean else mean
-    answer = WHITENED(**OWN, others=others, place=place, shift_mean=shift_mean)
-    assert_equal(answer, whitened=[[(1 - mean) / scale + kept, 0.0], [(3 - mean) / scale + kept, 0.0]], gathered=1)
+    assert_equal(answer, whitened=[[(number - mean) / scale + kept, 0.0] for number in own], gathered=1)
 
 
 @named(
