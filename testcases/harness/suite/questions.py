@@ -39,11 +39,10 @@ def hard(call: Call) -> tuple[str, ...]:
     tiny = any(isinstance(value, float) and 0 < abs(value) < TINY for value in call.arguments.values())
     large = any(bool((tensor[tensor.isfinite()].abs() > LARGE).any()) for tensor in floats)
     mask = call.arguments.get("mask")
-    is_mask = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.dim()
     dtypes = {tensor.dtype for tensor in floats}
     found = {
         NOT_FINITE: not all(bool(tensor.isfinite().all()) for tensor in floats),
-        GAPS: is_mask and not _is_right_padded(mask),
+        GAPS: isinstance(mask, Tensor) and mask.dtype == torch.bool and not _is_right_padded(mask),
         EXTREME: tiny or large,
         PRECISION: len(dtypes) > 1 or dtypes.difference(SINGLE),
     }
@@ -51,7 +50,7 @@ def hard(call: Call) -> tuple[str, ...]:
 
 
 def _is_right_padded(mask: Tensor) -> bool:
-    return bool(mask[..., 0].all()) and not bool((mask[..., 1:] & ~mask[..., :-1]).any())
+    return mask.dim() == 0 or bool(mask[..., 0].all()) and not bool((mask[..., 1:] & ~mask[..., :-1]).any())
 
 
 def plain(calls: Sequence[Call]) -> tuple[Call, ...]:
