@@ -215,16 +215,19 @@ def _default_jobs() -> int:
 
 
 def _limits(text: str) -> Limits:
-    """Raises ValueError: there is no such limit, or it is no number."""
+    """Raises ValueError: there is no such limit, or it is no number above 0."""
     limits = Limits()
     kinds = {field.name: type(getattr(limits, field.name)) for field in fields(limits)}
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().partition("=")
         try:
             limits = replace(limits, **{name: kinds[name](value)})
+            if not 0 < getattr(limits, name) < 1e9:  # One that is not asks nobody anything, or breaks the sandbox.
+                raise ValueError
         except (KeyError, ValueError):
-            wanted = ", ".join(f"{name}={getattr(limits, name):g}" for name in kinds)
-            raise ValueError(f"LIMITS: expected such as lesson_seconds=60, of {wanted}; got {part!r}") from None
+            wanted = ", ".join(f"{name}={getattr(Limits, name):g}" for name in kinds)
+            told = "expected such as lesson_seconds=60, a number above 0"
+            raise ValueError(f"LIMITS: {told}, of {wanted}; got {part!r}") from None
     return limits
 
 

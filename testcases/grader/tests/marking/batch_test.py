@@ -97,6 +97,8 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
         (["testcases", "--points", "many"], "points: expected a number above 0"),
         (["testcases", "--assignment", "LICENSE", "--points", "3"], "LESSONS and POINTS, got both"),
         (["testcases", "--limits", "minutes=3"], "LIMITS: expected such as lesson_seconds=60"),
+        (["testcases", "--limits", "call_seconds=nan"], "a number above 0"),
+        (["testcases", "--limits", "ends=0"], "a number above 0"),
         (["book"], "Debian and Ubuntu: apt install bubblewrap"),
     ],
 )
