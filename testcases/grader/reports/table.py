@@ -136,9 +136,9 @@ def seen(out: Path) -> dict[str, Any]:
     """What the last table said of each folder, and of which code an instructor's score was."""
     try:
         found = json.loads((out / SEEN).read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return {name: one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
 
 
 def decide(sheets: Sequence[Sheet], known: People, lines: Sequence[Line], before: Mapping[str, Any]) -> list[Mark]:
@@ -166,7 +166,11 @@ def decide(sheets: Sequence[Sheet], known: People, lines: Sequence[Line], before
         if mark.folder and not mark.sheet:
             why = "the submission of this line is not in this run; what you wrote is kept"
             mark.looks.append((status.NOT_FOUND, why))
-        _compare(mark, before.get(mark.folder) or {})
+        was = before.get(mark.folder) or {}
+        if not mark.yours and was.get("edit", [""])[0]:
+            why = f"its line is gone from {FILE}, and with it the score {clean(was['edit'][0])}"
+            mark.looks.append((status.CONFLICT, f"{why}; enter it again if it counts"))
+        _compare(mark, was)
     _check_owners(marks, bool(known))
     return marks
 

@@ -89,6 +89,18 @@ def test_a_score_for_code_that_has_changed_since_is_looked_at_until_it_is_given_
     assert "the code has changed" not in looks(tmp_path)
 
 
+def test_a_score_whose_line_is_gone_is_looked_at(tmp_path: Path):
+    """As in a table that is cut off, or removed."""
+    report(kept(tmp_path, ANN, BOB))
+    edit(tmp_path, "leeann_11", score="5")
+    report(tmp_path)
+    (tmp_path / "marks.csv").unlink()
+    report(tmp_path)
+    assert looks(tmp_path).count("its line is gone from marks.csv, and with it the score 5") == 1
+    (tmp_path / ".marks.json").write_text('{"leeann_11": ""}')  # What nobody has written is nothing.
+    report(tmp_path)
+
+
 def test_regrade_is_done_once_and_only_for_what_was_asked_before_the_run(tmp_path: Path):
     report(kept(tmp_path, ANN, BOB))
     edit(tmp_path, "leeann_11", regrade="x")
