@@ -71,6 +71,7 @@ MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
     "parts, tokens, merged",
     {
         "by-their-tokens": ([FEW, MANY], [100, 900], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}),
+        "a-single-part": ([FEW], [7], FEW),
         "a-part-without-tokens-counts-nothing": (
             [MANY, {"policy_loss": NAN, "ratio_mean": 9.0, "ratio_max": 99.0}, FEW],
             [1, 0, 3],
