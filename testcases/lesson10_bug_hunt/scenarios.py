@@ -6,11 +6,12 @@ Nothing of the implementations, of their order or of the reference is here: code
 import builtins
 import importlib
 import itertools
+import operator
 import random
 import traceback
 from collections import namedtuple
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -35,8 +36,7 @@ def verdicts(lesson: Any, ask: Ask, function: str, up_to_a_refusal: bool = False
     With `up_to_a_refusal` the first that is refused ends it, and the answer tells of the test and its last call.
     """
     module = importlib.import_module(f"{lesson.__name__}.my_tests")
-    source = module.__loader__.get_data(module.__file__).decode("utf-8-sig")
-    code = compile(source, str(module.__file__), "exec", dont_inherit=True)
+    code = module.__loader__.get_code(module.__name__)
     refused: list[bool] = []
     more = True
     while more:
@@ -55,10 +55,16 @@ def _first_failure(code: CodeType, name: str, ask: Ask, function: str) -> dict[s
     space = {"__name__": name, "__builtins__": {**vars(builtins), "__import__": _import_for(ask, function, last)}}
     exec(code, space)
     tests = [(name, test) for name, test in space.items() if name.startswith(f"test_{function}") and callable(test)]
-    for name, test in tests:
-        for parameters in _parameters(test):
-            last.clear()
-            if error := _error_of(test, parameters):
+    for name, test, parameters in [(*one, row) for one in tests for row in _parameters(one[1])]:
+        last.clear()
+        try:
+            test(**parameters)
+        except BaseException as error:
+            kind = type(error).__name__  # those of pytest.fail and pytest.skip are no Exceptions
+            is_stub = isinstance(error, NotImplementedError) and str(error).startswith("lesson10: ")
+            if is_stub or not isinstance(error, Exception) and kind not in ("Failed", "Skipped"):
+                raise  # not started yet, the end of the time, or Ctrl-C
+            if kind != "Skipped":
                 return {"test": name, **_told(error, code.co_filename), **last}
     return None
 
@@ -66,38 +72,22 @@ def _first_failure(code: CodeType, name: str, ask: Ask, function: str) -> dict[s
 def _import_for(ask: Ask, function: str, last: dict[str, Any]) -> Callable[..., Any]:
     """What `import` does in a test file; the last call of the function is kept."""
 
-    def given(lesson: str) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            of_last = last if FUNCTIONS[lesson] == function else {}
-            of_last.clear()
-            of_last |= {"positional": args, "options": options}
-            of_last["answer"] = call_across(ask, lesson, args, options)
-            return of_last["answer"]
-
-        return call
+    def call(lesson: str, /, *args: Any, **options: Any) -> Any:
+        of_last = last if FUNCTIONS[lesson] == function else {}
+        of_last.clear()
+        of_last |= {"positional": args, "options": options}
+        of_last["answer"] = call_across(ask, lesson, args, options)
+        return of_last["answer"]
 
     def give(name: str, *rest: Any) -> Any:
         level = rest[3] if len(rest) > 3 else 0
         if level and name in FUNCTIONS:
-            return SimpleNamespace(**{FUNCTIONS[name]: given(name)})
+            return SimpleNamespace(**{FUNCTIONS[name]: partial(call, name)})
         if level or name.partition(".")[0] in COURSE:
             raise ImportError(f"{name or 'it'} cannot be imported: of the course there are only the four functions")
         return builtins.__import__(name, *rest)
 
     return give
-
-
-def _error_of(test: Callable[..., None], parameters: dict[str, Any]) -> BaseException | None:
-    """What a test raised; None if it passed, or skips itself."""
-    try:
-        test(**parameters)
-    except BaseException as error:
-        kind = type(error).__name__  # those of pytest.fail and pytest.skip are no Exceptions
-        is_stub = isinstance(error, NotImplementedError) and str(error).startswith("lesson10: ")
-        if is_stub or not isinstance(error, Exception) and kind not in ("Failed", "Skipped"):
-            raise  # not started yet, the end of the time, or Ctrl-C
-        return None if kind == "Skipped" else error
-    return None
 
 
 def _told(error: BaseException, path: str) -> dict[str, Any]:
@@ -131,16 +121,9 @@ def call_across(ask: Ask, lesson: str, args: tuple[Any, ...], options: dict[str,
     given = [tuple(value) if isinstance(value, (set, range)) else value for value in (*args, *options.values())]
     tracked = [isinstance(value, Tensor) and value.requires_grad for value in given]
     plain = [value.detach() if isinstance(value, Tensor) else value for value in given]
-    answer = ask({"call": lesson, "given": plain, "tracked": tracked, "names": list(options)})
-    if "error" in answer:
-        raise _error(*answer["error"])
-    parts = answer["parts"]
-    places = [place for place, is_tracked in enumerate(answer["tracked"]) if is_tracked]
-    if places:
-        leaves = [value for value, is_tracked in zip(given, tracked, strict=True) if is_tracked]
-        through = _Across.apply(ask, answer["number"], [parts[place] for place in places], *leaves)
-        for place, part in zip(places, through, strict=True):
-            parts[place] = part
+    answer = _answered(ask, {"call": lesson, "given": plain, "tracked": tracked, "names": list(options)})
+    leaves = [value for value, is_tracked in zip(given, tracked, strict=True) if is_tracked]
+    parts = _Across.apply(ask, answer, *leaves)
     return _record(*answer["fields"])(*parts) if answer["fields"] else parts[0]
 
 
@@ -148,23 +131,25 @@ class _Across(torch.autograd.Function):
     """The step from the inputs to the answer, of which the other process keeps the graph: so does the step back."""
 
     @staticmethod
-    def forward(ctx: Any, ask: Ask, number: int, parts: list[Tensor], *leaves: Tensor) -> Any:
-        ctx.ask, ctx.number = ask, number
+    def forward(ctx: Any, ask: Ask, answer: dict[str, Any], *leaves: Tensor) -> tuple[Tensor, ...]:
+        ctx.ask, ctx.number, parts = ask, answer["number"], answer["parts"]
+        ctx.mark_non_differentiable(*itertools.compress(parts, map(operator.not_, answer["tracked"])))
         return tuple(parts)
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
-        answer = ctx.ask({"back": ctx.number, "slopes": list(slopes)})
-        if "error" in answer:
-            raise _error(*answer["error"])
-        return None, None, None, *answer["slopes"]
+        return None, None, *_answered(ctx.ask, {"back": ctx.number, "slopes": list(slopes)})["slopes"]
+
+
+def _answered(ask: Ask, message: dict[str, Any]) -> dict[str, Any]:
+    answer = ask(message)
+    if "error" in answer:
+        name, text = answer["error"]
+        kind = getattr(builtins, name, RuntimeError)
+        raise kind(text) if kind in (TypeError, ValueError, IndexError, KeyError) else RuntimeError(text)
+    return answer
 
 
 @cache
 def _record(*fields: str) -> Any:
     return namedtuple("Answer", fields)
-
-
-def _error(name: str, text: str) -> Exception:
-    kind = getattr(builtins, name, RuntimeError)
-    return kind(text) if kind in (TypeError, ValueError, IndexError, KeyError) else RuntimeError(text)

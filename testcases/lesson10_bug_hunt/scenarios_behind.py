@@ -58,7 +58,7 @@ class Behind:
         value = self._function(call)(*given[:split], **dict(zip(names, given[split:], strict=True)))
         parts = list(value) if isinstance(value, tuple) else [value]
         leaves = [value for value, is_tracked in zip(given, tracked, strict=True) if is_tracked]
-        self.graphs.append((leaves, [part for part in parts if part.requires_grad]))
+        self.graphs.append((leaves, parts))
         return {
             "parts": [part.detach() for part in parts],
             "tracked": [part.requires_grad for part in parts],
@@ -68,5 +68,5 @@ class Behind:
 
     def _back(self, back: int, slopes: list[Tensor]) -> dict[str, Any]:
         leaves, parts = self.graphs[back]
-        total = torch.stack([(part * slope).sum() for part, slope in zip(parts, slopes, strict=True)]).sum()
+        total = sum((part * slope).sum() for part, slope in zip(parts, slopes, strict=True) if part.requires_grad)
         return {"slopes": list(torch.autograd.grad(total, leaves, retain_graph=True, allow_unused=True))}
