@@ -4,17 +4,16 @@ import ast
 import encodings.aliases
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from testcases.grader.intake.exports import find
 from testcases.grader.intake.submissions import read_submission, strange_encoding
-from testcases.grader.marking import batch as batches
 from testcases.grader.marking.assignment import everything
 from testcases.grader.marking.batch import Batch, grade_all
 from testcases.grader.marking.grade import Grader, Secret
-from testcases.grader.sandbox.sandbox import Limits
+from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_reports, kept, looked_at, report, result
 from testcases.grader.tests.running import TARGET, put
@@ -44,17 +43,6 @@ TEXTS = {
 SECRET = Secret("x")
 
 
-class NoSandbox:
-    """For what needs none."""
-
-    kind = "bwrap"
-
-    def __enter__(self) -> Any:
-        return self
-
-    __exit__ = close = lambda *_: None
-
-
 def handed_in(folder: Path, texts: dict[str, bytes]) -> Path:
     return put(folder, {f"{name}/{TARGET}": data for name, data in texts.items()})
 
@@ -68,7 +56,8 @@ def test_any_text_is_read_and_shown(tmp_path: Path, kind: str):
     for one in find(handed_in(tmp_path / "in", texts)):
         found = read_submission(one)
         assert found.files[TARGET] == texts[one.student], found.notes
-        results.append(Grader(cast(Any, NoSandbox()), SECRET).result(found, result()["lessons"]))
+        # Which starts nothing, since nothing is asked.
+        results.append(Grader(Sandbox("bwrap", Limits()), SECRET).result(found, result()["lessons"]))
         assert (results[-1]["files"][0]["cut"] > 0) == (one.student == "many-lines")
     check_reports(kept(tmp_path / "out", *results))
 
@@ -107,8 +96,7 @@ def test_the_grader_fails_at_one_and_marks_the_others(
         keep(grader.result(submission, {}))
         return grader.result(submission, {})
 
-    monkeypatch.setattr(batches, "Sandbox", lambda *_: NoSandbox())
-    monkeypatch.setattr(batches.Grader, "grade", grade)
+    monkeypatch.setattr(Grader, "grade", grade)
     folder = handed_in(tmp_path / "in", dict.fromkeys(("ann", "Bob Roe", "cem", "dan"), SOURCE.encode()))
     grade_all(find(folder), tmp_path / "out", Batch("bwrap", SECRET, 1, Limits(), everything()))
     said = capsys.readouterr().err

@@ -103,17 +103,17 @@ def test_what_is_no_file_is_not_read(tmp_path: Path):
 def test_what_may_not_be_read_is_told_without_its_path_and_the_rest_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def refuse(path: Path, **_: Any) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    def but_these(do: Any) -> Any:
+        def done(path: Path, *given: Any, **more: Any) -> Any:
+            if Path(path).name in ("closed", "mine.py"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return do(path, *given, **more)
+
+        return done
 
     put(tmp_path, {"ann/closed/x.py": "", "ann/lesson04_gae/mine.py": "", f"ann/{TARGET}": GOOD})
-    listed, opened = os.listdir, Path.open
-    monkeypatch.setattr(os, "listdir", lambda path: (refuse if Path(path).name == "closed" else listed)(path))
-
-    def reading_file(path: Path, mode: str = "r", **more: Any) -> Any:
-        return (refuse if path.name == "mine.py" else opened)(path, mode=mode, **more)
-
-    monkeypatch.setattr(Path, "open", reading_file)
+    monkeypatch.setattr(os, "listdir", but_these(os.listdir))
+    monkeypatch.setattr(Path, "open", but_these(Path.open))
     (ann,) = map(read_submission, find(tmp_path))
     assert ann.files == {TARGET: GOOD.encode()} and ann.damaged == {
         "lesson04_gae/mine.py": "cannot be read: Permission denied"
