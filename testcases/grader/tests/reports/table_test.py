@@ -1,6 +1,7 @@
 """marks.csv: what an instructor writes into it wins, comes back, and is never lost. Whose a submission is: nobody is
 lost, nobody is guessed, and nobody is somebody else."""
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,27 @@ def test_a_score_wins_everywhere_and_comes_back(tmp_path: Path, roster: Path):
     edit(tmp_path, "leeann_11", score="")
     report(tmp_path, asked)
     assert imported(tmp_path)[0] == ("Lee, Ann", "10") and "a mark by hand" not in looks(tmp_path)
+
+
+def test_a_table_that_cannot_be_written_whole_is_still_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    report(kept(tmp_path, ANN))
+    edited, write = edit(tmp_path, "leeann_11", score="5"), table.write
+    all_of_it = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def on_a_full_disk(*given: Any) -> None:
+        """There is room for a copy of the old table, and not for the new one."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(edited), all_of_it[1]))
+        try:
+            write(*given)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, all_of_it)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="File too large"):
+        patch.setattr(table, "write", on_a_full_disk)
+        report(kept(tmp_path, ANN, BOB))
+    assert (tmp_path / "marks.csv").read_bytes() == (tmp_path / "marks.last.csv").read_bytes() == edited
+    report(tmp_path)
+    assert line(tmp_path, "leeann_11")["score"] == "5" and len(lines(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("text", ["=1+1", "'=1", "'tis fine", "@a", "-", "a;=b", "\t=1", " =1", "ü\n+1", "''"])
