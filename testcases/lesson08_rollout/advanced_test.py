@@ -33,7 +33,7 @@ VISIBLE = [[F, F, F, T], [F, T, T, T], [T, T, T, T], [F, F, T, T]]
 
 
 @pytest.mark.parametrize("model, temperature", [(0, 0.7), (3, 1.0), (3, 1.4)])
-@pytest.mark.points(5)
+@pytest.mark.points(4)
 def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
     # Sampled, not forced: whatever came, one pass over prompt and response must find the same log-probabilities.
     options = {"max_new_tokens": 7, "stop_token_ids": (3, 9), "pad_token_id": 0, "temperature": temperature, "seed": 2}
@@ -42,6 +42,11 @@ def test_generate_gives_the_log_probs_of_a_full_pass(model, temperature):
     prompts = torch.tensor(PROMPTS), torch.tensor(VISIBLE)
     again = recompute_log_probs(TinyLM(model), *prompts, written, temperature)
     assert_equal(answer.log_probs, again.log_probs, atol=1e-10)
+
+
+@pytest.mark.parametrize("training", [[T, T, T, T], [T, T, T, F], [F, T, T, T]], ids=str)
+def test_generate_restores_the_modes_after_an_error(training):
+    assert_equal(scenario("modes_after_an_error", of=generate)(training=training), training)
 
 
 def test_rows_keeps_a_masked_column_between_real_tokens():

@@ -5,6 +5,7 @@ models. A scripted policy has no weights that matter: its logits come from a tab
 import copy
 import importlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
@@ -73,9 +74,7 @@ def fed_to_policy(
     modules before."""
     policy = Script(script)
     policy.rows = input_ids[:, 0]  # it writes that down as well
-    modules = [policy, *policy.inner.modules()]
-    for module, mode in zip(modules, training.tolist(), strict=True):
-        module.training = mode
+    modules = _in_modes(policy, training)
     names, config = set(vars(policy)), copy.copy(policy.config)
     written = lesson.generate(policy, input_ids, attention_mask, generator=generator(0), **options)
     calls = policy.calls
@@ -93,6 +92,27 @@ def fed_to_policy(
         "attributes and config as before": set(vars(policy)) == names and policy.config == config,
         "modes afterwards": modes_of(modules),
     }
+
+
+def modes_after_an_error(lesson: Any, training: Tensor) -> Tensor:
+    """The modes of a policy and its three inner modules, as in `fed_to_policy`, after it has raised an error."""
+
+    class Broken(Table):
+        def logits_of(self, input_ids: Tensor) -> Tensor:
+            raise ArithmeticError("broken on purpose")
+
+    policy, ids = Broken(torch.zeros(4, 4)), torch.tensor([[2]])
+    modules = _in_modes(policy, training)
+    with suppress(ArithmeticError):
+        lesson.generate(policy, ids, ids > 0, 2, (3,), 0, generator=generator(0))
+    return modes_of(modules)
+
+
+def _in_modes(policy: Table, training: Tensor) -> list[nn.Module]:
+    modules = [policy, *policy.inner.modules()]
+    for module, mode in zip(modules, training.tolist(), strict=True):
+        module.training = mode
+    return modules
 
 
 def sampled_shares(
