@@ -81,7 +81,7 @@ def find(folder: Path) -> list[HandIn]:
         elif authors.get(path.name):
             found += _of_gradescope(path, authors[path.name])
         elif not NOT_SUBMITTED.fullmatch(path.name):
-            is_clone = (path / ".git").exists()
+            is_clone = os.path.exists(path / ".git")  # Path.exists raises at a folder that may not be read.
             system = "GitHub" if is_clone else "folder" if path.is_dir() else "archive"
             found.append(HandIn(stem_of(path.name), parts=[(path, path.name)], system=system))
     for (platform, key), parts in by_key.items():

@@ -105,7 +105,7 @@ def test_what_may_not_be_read_is_told_without_its_path_and_the_rest_is_read(
 ):
     def but_these(do: Any) -> Any:
         def done(path: Path, *given: Any, **more: Any) -> Any:
-            if Path(path).name in ("closed", "mine.py"):
+            if Path(path).name in ("closed", "mine.py", ".git"):
                 raise PermissionError(13, "Permission denied", str(path))
             return do(path, *given, **more)
 
@@ -114,6 +114,7 @@ def test_what_may_not_be_read_is_told_without_its_path_and_the_rest_is_read(
     put(tmp_path, {"ann/closed/x.py": "", "ann/lesson04_gae/mine.py": "", f"ann/{TARGET}": GOOD})
     monkeypatch.setattr(os, "listdir", but_these(os.listdir))
     monkeypatch.setattr(Path, "open", but_these(Path.open))
+    monkeypatch.setattr(os, "stat", but_these(os.stat))
     (ann,) = map(read_submission, find(tmp_path))
     assert ann.files == {TARGET: GOOD.encode()} and ann.damaged == {
         "lesson04_gae/mine.py": "cannot be read: Permission denied"
