@@ -6,10 +6,6 @@ RIGHT = {
         log_probs = torch.log_softmax(scaled, dim=-1)
         return log_probs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
     """,
-    "response_log_probs": """
-        predicting = logits[:, prompt_length - 1 : -1]
-        return gather_log_probs(predicting, input_ids[:, prompt_length:], temperature)
-    """,
     "token_entropy": """
         log_p = torch.log_softmax(_at_least_float32(logits) / temperature, dim=-1)
         p = log_p.exp()
@@ -61,11 +57,6 @@ RIGHT = {
         margin = 0.0 if margin is None else margin
         return -logsigmoid(chosen - rejected - margin).mean()
     """,
-    "ranking_loss": """
-        k = scores.shape[1]
-        better, worse = torch.triu_indices(k, k, offset=1, device=scores.device)
-        return -logsigmoid(scores[:, better] - scores[:, worse]).mean()
-    """,
     "token_pairwise_loss": """
         start = first_true_index(chosen_ids != rejected_ids)
         end_chosen = first_true_index(chosen_ids == pad_token_id)
@@ -86,11 +77,6 @@ RIGHT = {
             totals.append(torch.where(real, running, 0.0))
         return torch.stack(totals[::-1], dim=1)
     """,
-    "leave_one_out_baseline": """
-        k = scores.shape[1]
-        total = scores.sum(dim=1, keepdim=True)
-        return (total - scores) / (k - 1)
-    """,
     "reinforce_loss": """
         log_p = log_probs[mask]
         weight = weights[mask].detach()
@@ -100,17 +86,6 @@ RIGHT = {
         ongoing = ~dones.bool()
         following = torch.where(ongoing, values[..., 1:], 0.0)
         return rewards + gamma * following - values[..., :-1]
-    """,
-    "gae_ends": """
-        lam_0 = td_errors(rewards, values, dones, gamma)
-        ongoing = ~dones.bool()
-        running = values[..., -1]
-        sums = []
-        for t in reversed(range(rewards.shape[-1])):
-            running = rewards[..., t] + gamma * torch.where(ongoing[..., t], running, 0.0)
-            sums.append(running)
-        totals = torch.stack(sums[::-1], dim=-1)
-        return GAEEnds(lam_0, totals - values[..., :-1])
     """,
     "n_step_advantages": """
         steps = rewards.shape[-1]
@@ -162,12 +137,6 @@ RIGHT = {
         worse = torch.maximum((values - returns) ** 2, (near - returns) ** 2)
         return 0.5 * worse.mean()
     """,
-    "compute_kl_penalty_loss": """
-        log_probs, old_log_probs, advantages = _select(mask, log_probs, old_log_probs, advantages)
-        gap = log_probs - old_log_probs.detach()
-        kl = torch.expm1(gap) - gap
-        return (-gap.exp() * advantages.detach() + beta * kl).mean()
-    """,
     "nonnegative_kl": """
         wide = torch.promote_types(log_probs.dtype, torch.float32)
         gap = ref_log_probs.to(wide) - log_probs.to(wide)
@@ -201,10 +170,5 @@ RIGHT = {
             ordered = ordered.masked_fill(before >= top_p, -torch.inf)
             scaled = torch.full_like(scaled, -torch.inf).scatter(1, index, ordered)
         return torch.multinomial(scaled.softmax(dim=-1), 1, generator=generator).squeeze(1)
-    """,
-    "dpo_loss": """
-        better = chosen - ref_chosen.detach()
-        worse = rejected - ref_rejected.detach()
-        return -logsigmoid(beta * (better - worse)).mean()
     """,
 }
