@@ -1,9 +1,9 @@
 """Answers with mistakes that people made who had seen the stubs and the texts, but neither solution nor bank.
 
 `right` holds an answer of our own to many exercises, written in the same way. A row of singles.toml and drafts.toml is
-that answer, or the solution where there is none, with changes in it: the exercise, what a right cause says (a regular
-expression; in a draft one for each mistake), and the changes, each `old => new`. Most hear a right cause. What a person
-found of the others stands above them: vague, false or silent.
+that answer, or the solution where there is none, with changes in it that no bank lists: the exercise, what a right
+cause says (a regular expression; in a draft one for each mistake), and the changes, each `old => new`. Most hear a
+right cause. What a person found of the others stands above them: vague, false or silent.
 """
 
 import re
