@@ -10,7 +10,7 @@ import pytest
 
 from testcases.grader.intake.exports import find
 from testcases.grader.intake.submissions import read_submission, strange_encoding
-from testcases.grader.marking.assignment import everything
+from testcases.grader.marking.assignment import asked_for
 from testcases.grader.marking.batch import Batch, grade_all
 from testcases.grader.marking.grade import Grader, Secret
 from testcases.grader.sandbox.sandbox import Limits, Sandbox
@@ -98,7 +98,7 @@ def test_the_grader_fails_at_one_and_marks_the_others(
 
     monkeypatch.setattr(Grader, "grade", grade)
     folder = handed_in(tmp_path / "in", dict.fromkeys(("ann", "Bob Roe", "cem", "dan"), SOURCE.encode()))
-    grade_all(find(folder), tmp_path / "out", Batch("bwrap", SECRET, 1, Limits(), everything()))
+    grade_all(find(folder), tmp_path / "out", Batch("bwrap", SECRET, 1, Limits(), asked_for(lessons="td_errors")))
     said = capsys.readouterr().err
     assert "Bob Roe: grader error: RecursionError" in said
     assert "dan: grader error: the grader's own process died" in said
