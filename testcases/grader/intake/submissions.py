@@ -165,7 +165,7 @@ def _take(submission: Submission, tree: Tree, lessons: Collection[str]) -> None:
     chosen, second = choose(tree.files, lessons)
     folders = {name.removesuffix(path).rpartition("/")[0] or "." for path, name in chosen.items()}
     submission.folder = ", ".join(sorted(folders))
-    if chosen:
+    if not tree.damaged.keys() >= {*chosen.values()}:
         submission.note(f"graded: {'the top folder' if submission.folder == '.' else submission.folder}")
     for note in tree.notes:
         submission.note(note)
