@@ -28,6 +28,7 @@ FUNCTIONS = {
 COURSE = "solutions", "tutorial", "testcases", "ppo_by_hand", "tiny_models"
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 """Sends a message to the implementations, and waits for the answer of `scenarios_behind.Behind`."""
+_record = cache(namedtuple)
 
 
 def verdicts(lesson: Any, ask: Ask, function: str, up_to_a_refusal: bool = False) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def call_across(ask: Ask, lesson: str, args: tuple[Any, ...], options: dict[str,
     answer = _answered(ask, {"call": lesson, "given": plain, "tracked": tracked, "names": list(options)})
     leaves = [value for value, is_tracked in zip(given, tracked, strict=True) if is_tracked]
     parts = _Across.apply(ask, answer, *leaves)
-    return _record(*answer["fields"])(*parts) if answer["fields"] else parts[0]
+    return _record("Answer", tuple(answer["fields"]))(*parts) if answer["fields"] else parts[0]
 
 
 class _Across(torch.autograd.Function):
@@ -148,8 +149,3 @@ def _answered(ask: Ask, message: dict[str, Any]) -> dict[str, Any]:
         kind = getattr(builtins, name, RuntimeError)
         raise kind(text) if kind in (TypeError, ValueError, IndexError, KeyError) else RuntimeError(text)
     return answer
-
-
-@cache
-def _record(*fields: str) -> Any:
-    return namedtuple("Answer", fields)
