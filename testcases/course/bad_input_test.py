@@ -1,19 +1,20 @@
 """Broken and strange student files: one clear failure for the exercise that is broken, all others as before."""
 
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testcases.course.students import FILE, LESSON, independent, replace_body, run, solved_folder
-from testcases.harness.catalog import ROOT
+from testcases.course.unseen import failures
+from testcases.harness.catalog import ROOT, read_lesson
 from testcases.harness.execution import executor
 from testcases.harness.execution.calling import Terms
 from testcases.harness.execution.messages import Call, Outcome
 from testcases.harness.report.failures import MAX_LINES, CheckFailed
 from testcases.harness.suite.asserts import example, named
-from testcases.harness.suite.runner import cases
 from testcases.harness.suite.session import Engine
 
 
@@ -33,20 +34,13 @@ def answering(tmp_path: Path, body: str) -> Path:
     return folder
 
 
-def failures(subject: Path | Engine, whole: str = "", of: Collection[str] = ()) -> dict[str, list[CheckFailed]]:
-    """By exercise of lesson 4, or of these alone, the first test that fails, and of one every test."""
-    engine = Engine(executor.InProcess(subject)) if isinstance(subject, Path) else subject
-    found: dict[str, list[CheckFailed]] = {}
-    with engine.active():
-        for case in {case.node: case for case in cases(LESSON)}.values():
-            exercise = case.entry.exercise
-            if of and exercise not in of:
-                continue
-            verdict = case.run() if exercise == whole or exercise not in found else None
-            if verdict is not None:
-                assert isinstance(verdict, CheckFailed), verdict
-                assert len(str(verdict).splitlines()) <= MAX_LINES
-                found.setdefault(exercise, []).append(verdict)
+def first_failures(
+    subject: Path | executor.Executor, of: Iterable[str] = read_lesson(LESSON).exercises, **options: Any
+) -> dict[str, CheckFailed]:
+    """By exercise of lesson 4, or of these alone, the first test that fails."""
+    subject = executor.InProcess(subject) if isinstance(subject, Path) else subject
+    found = {name: first for name in of if (first := next(failures(subject, name, **options), None))}
+    assert all(len(str(first).splitlines()) <= MAX_LINES for first in found.values())
     return found
 
 
@@ -73,9 +67,9 @@ BODIES = {
 @pytest.mark.slow
 @named("body, kind, mentions", BODIES)
 def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: str, mentions: list[str]):
-    found = failures(answering(tmp_path, body), of=("td_errors", "gae_ends"))  # the second stands behind it
+    found = first_failures(answering(tmp_path, body), ("td_errors", "gae_ends"))  # the second stands behind it
     assert set(found) == {"td_errors"}
-    first = found["td_errors"][0]
+    first = found["td_errors"]
     assert first.kind == kind, str(first)
     assert all(text in str(first) for text in mentions), str(first)
     assert "\x1b" not in str(first)
@@ -94,7 +88,7 @@ FILES = {
 def test_a_file_that_does_not_load(tmp_path: Path, content: bytes, sentence: str):
     folder = solved_folder(tmp_path)
     (folder / LESSON / FILE).write_bytes(content)
-    first = failures(folder, of=["compute_gae"])["compute_gae"][0]
+    first = first_failures(folder, ["compute_gae"])["compute_gae"]
     assert first.kind == "gae.py does not load" and sentence in str(first)
 
 
@@ -104,9 +98,9 @@ def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path):
     with (folder / LESSON / FILE).open("a", encoding="utf-8") as file:
         file.write(f"\nwith open({str(loaded)!r}, 'a') as file:\n    file.write('.')\nwhile True:\n    pass\n")
     terms = Terms(load_seconds=0.2)
-    found = failures(Engine(executor.InProcess(folder, terms=terms), seconds=0.2, pays_once=True))
-    assert {first.kind for first, *_ in found.values()} == {"gae.py does not load"} and len(found) > 2
-    assert "does a loop never end" in str(found["td_errors"][0]) and "called" not in str(found["td_errors"][0])
+    found = first_failures(executor.InProcess(folder, terms=terms), seconds=0.2, pays_once=True)
+    assert {first.kind for first in found.values()} == {"gae.py does not load"} and len(found) > 2
+    assert "does a loop never end" in str(found["td_errors"]) and "called" not in str(found["td_errors"])
     assert loaded.read_text("utf-8") == "."
 
 
@@ -116,15 +110,15 @@ def test_a_missing_file(tmp_path: Path, missing: str):
     folder = solved_folder(tmp_path)
     target = folder / LESSON / missing
     shutil.rmtree(target) if target.is_dir() else target.rename(target.with_name("Gae (1).py"))
-    first = failures(folder, of=["compute_gae"])["compute_gae"][0]
+    first = first_failures(folder, ["compute_gae"])["compute_gae"]
     assert first.kind == "missing" and "there is no file tutorial/lesson04_gae/gae.py" in str(first)
 
 
 def test_a_renamed_function(tmp_path: Path):
-    found = failures(edited(tmp_path, lambda text: text.replace("def compute_gae(", "def compute_gea(")))
+    found = first_failures(edited(tmp_path, lambda text: text.replace("def compute_gae(", "def compute_gea(")))
     assert set(found) == {"compute_gae", "compute_response_gae"}
-    assert "your file has no `compute_gae`, but it has `compute_gea`" in str(found["compute_response_gae"][0])
-    assert "gae.py defines no compute_gae" in str(found["compute_gae"][0])
+    assert "your file has no `compute_gae`, but it has `compute_gea`" in str(found["compute_response_gae"])
+    assert "gae.py defines no compute_gae" in str(found["compute_gae"])
 
 
 @pytest.mark.slow
@@ -133,9 +127,10 @@ def test_a_wrong_signature(tmp_path: Path):
         text = text.replace("gamma: float = 0.99, lam: float = 0.95", "gamma: float = 0.99", 1)
         return text.replace("-> AdvantagesAndReturns:\n", "-> AdvantagesAndReturns:\n    lam = 0.95\n", 1)
 
-    found = failures(edited(tmp_path, without_lam), "compute_gae")
-    assert set(found) == {"compute_gae", "compute_response_gae"}
-    signatures = [verdict for verdict in found["compute_gae"] if verdict.kind == "wrong signature"]
+    folder = edited(tmp_path, without_lam)
+    assert set(first_failures(folder)) == {"compute_gae", "compute_response_gae"}
+    found = failures(executor.InProcess(folder), "compute_gae")
+    signatures = [verdict for verdict in found if verdict.kind == "wrong signature"]
     assert "expected compute_gae(rewards, values, dones, gamma=0.99, lam=0.95)" in str(signatures[0])
 
 
@@ -156,11 +151,11 @@ class Counted:
 def test_an_endless_loop(tmp_path: Path):
     loop = "while True:\n    try:\n        gamma += 0\n    except Exception:\n        pass"
     subject = Counted(executor.InProcess(answering(tmp_path, loop)))
-    found = failures(Engine(subject, seconds=0.2))
+    found = first_failures(subject, seconds=0.2)
     mine = [call for call in subject.asked if call.exercise == "td_errors"]
     assert len(mine) < 50, "the loop is waited for once, not once a test"
     assert set(found) == {"td_errors"}
-    assert found["td_errors"][0].kind == "took too long" and "gae.py:" in str(found["td_errors"][0])
+    assert found["td_errors"].kind == "took too long" and "gae.py:" in str(found["td_errors"])
 
 
 def test_after_two_calls_that_do_not_end_an_exercise_is_asked_nothing_more(tmp_path: Path):

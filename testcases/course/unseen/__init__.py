@@ -11,10 +11,10 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from testcases.harness.catalog import lesson_names, read_lesson, region_text
-from testcases.harness.execution.executor import InProcess
+from testcases.harness.execution.executor import Executor, InProcess
 from testcases.harness.oracle.mutations import NamedChange, instead
 from testcases.harness.oracle.reference import with_change
 from testcases.harness.report.failures import CheckFailed
@@ -80,9 +80,9 @@ def subject_of(exercise: str, body: str) -> InProcess:
     return with_change(lesson_of(exercise), NamedChange(exercise, "unseen", "", "", instead(body)))
 
 
-def failures(subject: InProcess, exercise: str) -> Iterator[CheckFailed]:
-    """Of its own tests, one after the other."""
-    with Engine(subject).active():
+def failures(subject: Executor, exercise: str, **options: Any) -> Iterator[CheckFailed]:
+    """Of its own tests, one after the other; the options are the engine's."""
+    with Engine(subject, **options).active():
         for case in cases_of(lesson_of(exercise), exercise):
             if isinstance(verdict := case.run(), CheckFailed):
                 yield verdict
