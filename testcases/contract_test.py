@@ -34,9 +34,9 @@ from testcases.harness.catalog import (
     read_lesson,
 )
 from testcases.harness.diagnosis.values import CHEAP
-from testcases.harness.execution.messages import Call, Outcome, in_float32, leaves, tensors_in
+from testcases.harness.execution.messages import Call, Outcome, leaves, tensors_in
 from testcases.harness.report.failures import show
-from testcases.harness.suite.asked import put
+from testcases.harness.suite.asked import in_float32, put
 from testcases.harness.suite.asserts import call_of, example
 from testcases.harness.suite.checks import matches_reference, raises
 from testcases.harness.suite.questions import hard, plain, sizes, views, with_a_nan

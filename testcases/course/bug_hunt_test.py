@@ -41,7 +41,7 @@ def verdict(function: str, source: str | None = None, chosen: Any = None) -> lis
     """What the tests of a file refuse; the reference's own without one."""
     subject = shared_reference()
     if source is not None:
-        subject = solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source})
+        subject = solutions_changed({f"{LESSON}/my_tests.py": source})
     outcome = subject.run(behind(Call(LESSON, f"test_{function}"), chosen))
     assert outcome.error is None, outcome.error
     return outcome.value["refused"]
@@ -100,7 +100,7 @@ def test_a_file_that_breaks_a_rule_earns_nothing_and_reads_one_sentence(body: st
 
 def failure(source: str, seconds: float) -> CheckFailed:
     """What the report of test_compute_gae says about a test file."""
-    with Engine(solutions_changed(LESSON, {f"{LESSON}/my_tests.py": source}), seconds=seconds).active():
+    with Engine(solutions_changed({f"{LESSON}/my_tests.py": source}), seconds=seconds).active():
         with pytest.raises(CheckFailed) as caught:
             grade(Call(LESSON, "test_compute_gae"))
     return caught.value
@@ -173,7 +173,7 @@ def test_a_wrong_repair_without_a_known_cause_reads_an_invariant_that_it_breaks(
 ):
     path = f"{LESSON}/{file}.py"
     source = (ROOT / "solutions" / path).read_text("utf-8").replace(old, new)
-    with Engine(solutions_changed(LESSON, {path: source})).active():
+    with Engine(solutions_changed({path: source})).active():
         said = [str(verdict) for case in cases_of(LESSON, exercise) if (verdict := case.run())]
     assert said and told in said[0] and ("Must hold:" in said[0]) == bool(told)
 

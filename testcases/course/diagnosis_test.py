@@ -243,7 +243,7 @@ def test_of_two_definitions_the_last_one_counts(number: int, exercise: str, olde
     file = f"{lesson}/{read_lesson(lesson).file_of(exercise)}"
     text = (SOLUTIONS / file).read_text("utf-8").replace("stacked + values", "stacked - values")
     text = text.replace("current / self.target - 1", "current / self.target")
-    said = first_failure(solutions_changed(lesson, {file: text + newer}), exercise)
+    said = first_failure(solutions_changed({file: text + newer}), exercise)
     places = [said.find(f"defines `{exercise.partition('.')[0]}` twice"), said.find(told)]
     assert -1 not in places and places == sorted(places) and f"`{older}" not in said, said
 
@@ -259,9 +259,9 @@ ODD = ("return rewards + gamma * next_values", "return rewards.cos() + gamma * n
     ],
 )
 def test_the_fault_of_an_exercise_that_is_called_comes_first(change: tuple[str, str], is_told: bool):
-    lesson, file = "lesson04_gae", "lesson04_gae/gae.py"
+    file = "lesson04_gae/gae.py"
     text = (SOLUTIONS / file).read_text("utf-8").replace(*ODD).replace(*change)
-    said = first_failure(solutions_changed(lesson, {file: text}), "compute_gae")
+    said = first_failure(solutions_changed({file: text}), "compute_gae")
     assert ("`td_errors`, which `compute_gae` calls" in said) == is_told, said
 
 

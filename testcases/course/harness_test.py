@@ -33,7 +33,7 @@ EPISODE = {"rewards": [1.0, 3.0], "values": [2.0, 4.0, 8.0], "dones": [0.0, 0.0]
 
 def test_a_failure_says_what_pytest_expected_in_words():
     def of(test):
-        with Engine(executor.InProcess(SOLUTIONS, own=())).active():
+        with Engine(executor.InProcess(SOLUTIONS, own=False)).active():
             return str(Case(entries("lesson04_gae")[0], "", test, {}).run())
 
     def does_not_raise():
@@ -119,7 +119,7 @@ def test_a_call_that_no_debugger_is_in_ends_in_an_outcome(tmp_path: Path, body: 
 def test_a_plain_tuple_is_as_good_as_a_named_one():
     solved = (SOLUTIONS / LESSON / FILE).read_text("utf-8")
     plain = "\nright = compute_gae\ncompute_gae = lambda *given, **options: tuple(right(*given, **options))\n"
-    with Engine(executor.solutions_changed(LESSON, {f"{LESSON}/{FILE}": solved + plain})).active():
+    with Engine(executor.solutions_changed({f"{LESSON}/{FILE}": solved + plain})).active():
         answer, slopes = value_and_gradients(compute_gae, **EPISODE, lam=0.5, wrt="rewards", of="returns")
         assert_equal(answer, advantages=[1.75, 3.0])
         assert_equal(slopes, rewards=[1.0, 1.25])
@@ -306,5 +306,5 @@ def test_a_test_that_the_engine_makes_rejects_what_it_is_for(default: float, arg
     lesson, path = "lesson03_policy_gradient", "lesson03_policy_gradient/policy_gradient.py"
     text = (SOLUTIONS / path).read_text("utf-8") + OTHERWISE.format(default, arguments)
     made = [case for case in cases(lesson) if case.node.endswith(f"contract_test.py::test_rewards_to_go_{test}")]
-    with Engine(executor.solutions_changed(lesson, {path: text})).active():
+    with Engine(executor.solutions_changed({path: text})).active():
         assert any(isinstance(case.run(), CheckFailed) for case in made)

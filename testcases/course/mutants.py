@@ -124,7 +124,7 @@ def survivors(lesson: str, most: int | None = None) -> Iterator[tuple[Mutant, bo
     # A changed `save_checkpoint` writes where it likes.
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for name, mutant in itertools.islice(found, most):
-            subject = solutions_changed(lesson, {f"{lesson}/{name}": mutant.source})
+            subject = solutions_changed({f"{lesson}/{name}": mutant.source})
             yield mutant, _passes(lesson, mutant.exercise, subject)
 
 

@@ -103,7 +103,7 @@ def test_a_nan_made_0_at_the_end_is_rejected(number: int, exercise: str):
     lesson = read_lesson(str(number))
     file = f"{lesson.name}/{lesson.file_of(exercise)}"
     text = (SOLUTIONS / file).read_text("utf-8") + NAN_TO_0.format(name=exercise)
-    assert is_rejected(solutions_changed(lesson.name, {file: text}), exercise)
+    assert is_rejected(solutions_changed({file: text}), exercise)
 
 
 @pytest.mark.slow

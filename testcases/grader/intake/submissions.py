@@ -11,11 +11,9 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from testcases.harness.execution.errors import encoding_of
-
 from ..sandbox.guest.worker import die_with_parent
 from ..status import CLOSED, EMPTY, ENCODING, GRADED, NEAR, OLDER, SECOND, UNREADABLE
-from ..text import clean
+from ..text import clean, encoding_of
 from .archives import CODE, Tree, Unreadable, is_archive
 from .exports import HandIn
 from .selection import OF_COURSE, beside, choose, course_files, exercises_in, is_placed, is_untouched

@@ -15,7 +15,6 @@ from typing import Any, cast
 
 from ppo_by_hand.core.files import write_text
 from testcases.harness.catalog import Entry, read_lesson
-from testcases.harness.execution.errors import text_of
 from testcases.harness.execution.messages import Call, StudentError
 from testcases.harness.oracle.reference import shared_reference
 from testcases.harness.report.errors import Kept, NotStarted, Waiting
@@ -47,7 +46,7 @@ from ..status import (
     UNSAFE,
     WRONG,
 )
-from ..text import clean, clean_lines
+from ..text import clean, clean_lines, text_of
 from .assignment import Exercise
 
 MOST_SHOWN, MOST_LINES = 2_000_000, 20_000

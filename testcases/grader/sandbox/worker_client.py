@@ -18,10 +18,10 @@ from typing import Any
 from testcases.harness.catalog import read_lesson
 from testcases.harness.execution import wire
 from testcases.harness.execution.calling import PATIENCE
-from testcases.harness.execution.errors import text_of
 from testcases.harness.execution.messages import Call, Outcome, StudentError, identical
 
 from ..status import NOT_ASKED
+from ..text import text_of
 from . import staging
 from .sandbox import Sandbox, WorkerError
 

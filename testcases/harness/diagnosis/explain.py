@@ -217,7 +217,7 @@ class Explanation:
     def _with_right(self, lesson: str, other: str) -> InProcess:
         assert isinstance(self._subject, InProcess)
         found = self._subject.with_texts({})
-        found.put(lesson, other, self._reference.function(lesson, other))
+        found.lend(lesson, other)
         return found
 
     @kept

@@ -36,7 +36,7 @@ class Bench:
 
     def __init__(self, lesson: str, exercise: str) -> None:
         self.lesson, self.exercise = lesson, exercise
-        self._executor = InProcess(SOLUTIONS, [lesson])
+        self._executor = InProcess(SOLUTIONS)
         self._function = inspect.unwrap(self._executor.function(lesson, exercise))
         self._right = self._function.__code__
         self.region = region_text(lesson, exercise)

@@ -88,17 +88,15 @@ def one_call(modules: ModuleSet, call: Call, terms: Terms, loads_only: bool = Fa
                         phase = "answer"
                         value, tracked = to_plain(answer)
                     answered = Outcome(value, gradients, tracked)
-        except KeyboardInterrupt:
-            raise
         except BaseException as error:
-            kind = type(error)
-            if (kind.__module__, kind.__name__) == ("_pytest.outcomes", "Exit"):  # Somebody leaves its debugger.
+            kind = type(error).__module__, type(error).__name__
+            if isinstance(error, KeyboardInterrupt) or kind == ("_pytest.outcomes", "Exit"):  # Somebody quits pdb.
                 raise
             kept = error if is_heard.get() else None  # It keeps all that its frames refer to.
-            answered = Outcome(error=describe(error, phase, modules), exception=kept)
-    left_behind = state.restore()
+            answered = Outcome(error=describe(error, phase, modules.folder), exception=kept)
+    left_behind, used_random = state.restore()
     changed = tuple(name for name in seen if not identical(before[name], arguments[name]))
-    return replace(answered, changed=changed, left_behind=left_behind, used_global_random=state.used_random)
+    return replace(answered, changed=changed, left_behind=left_behind, used_global_random=used_random)
 
 
 def _copy_in(place: Tensor, leaf: Tensor) -> Tensor:
@@ -165,7 +163,7 @@ def _deadline(modules: ModuleSet, call: Call, seconds: float, terms: Terms) -> I
         if armed and is_over:
             interrupts += 1
             if interrupts > MAX_INTERRUPTS and terms.unstoppable:
-                own = [f"{one.file}:{one.line}" for one in frames_of(traceback.extract_stack(frame), modules)]
+                own = [f"{one.file}:{one.line}" for one in frames_of(traceback.extract_stack(frame), modules.folder)]
                 terms.unstoppable(call, own[-1] if own else "a line of another file")
             raise TookTooLong(f"stopped after {seconds:g} seconds")
 
@@ -229,10 +227,9 @@ class GlobalState:
         torch.default_generator.manual_seed(UNSEEN)
         self.seeded_state = torch.get_rng_state()
         self.python_state = random.getstate()
-        self.used_random = False
 
-    def restore(self) -> tuple[str, ...]:
-        """Put all back; what had been changed, in words."""
+    def restore(self) -> tuple[tuple[str, ...], bool]:
+        """Put all back; what had been changed, in words, and whether a global generator was used."""
         changed = []
         for name, (read, write) in SETTINGS.items():
             if (now := read()) != self.settings[name]:
@@ -240,9 +237,7 @@ class GlobalState:
                 write(self.settings[name])
         if torch.initial_seed() != UNSEEN:
             changed.append("torch's global generator was seeded")
-        self.used_random |= not torch.equal(torch.get_rng_state(), self.seeded_state)
+        states = torch.equal(torch.get_rng_state(), self.seeded_state), random.getstate() == self.python_state
         torch.set_rng_state(self.torch_state)
-        if random.getstate() != self.python_state:
-            self.used_random = True
-            random.setstate(self.python_state)
-        return tuple(changed)
+        random.setstate(self.python_state)
+        return tuple(changed), not all(states)

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 
 from ..catalog import CORE, SOLUTIONS, lesson_names, read_lesson
 from .calling import Terms, one_call
-from .errors import TOP, Missing, text_of
+from .errors import TOP, Missing
 from .messages import Call, Outcome
 
 
@@ -54,21 +54,18 @@ class InProcess:
 
     Args:
         folder: a copy of `tutorial/`, or `solutions/`.
-        own: the lessons that are loaded from there; None for each the one that is called, none for the reference.
+        own: whether a lesson that is called is loaded from there; else it is the reference.
         texts: path below the folder, such as "lesson04_gae/gae.py" -> what is to be in place of that file.
         terms: of each call.
     """
 
     def __init__(
-        self,
-        folder: Path,
-        own: Collection[str] | None = None,
-        texts: Mapping[str, str] | None = None,
-        terms: Terms | None = None,
+        self, folder: Path, own: bool = True, texts: Mapping[str, str] | None = None, terms: Terms | None = None
     ) -> None:
-        self._given, self._terms = (folder.resolve(), own, texts), terms or Terms()
-        self._sets: dict[tuple[str, ...], ModuleSet] = {}
-        self._placed: dict[tuple[str, str], Callable[..., Any]] = {}
+        self._folder, self._own = folder.resolve(), own
+        self._texts, self._terms = {**(texts or {})}, terms or Terms()
+        self._sets: dict[str, ModuleSet] = {}
+        self._lent: list[tuple[str, str]] = []
         self._called: set[str] = set()
 
     def run(self, call: Call) -> Outcome:
@@ -82,49 +79,45 @@ class InProcess:
         return outcome.error is None or outcome.error.kind != "timeout"
 
     def modules(self, lesson: str) -> ModuleSet:
-        folder, given, texts = self._given
-        own = (lesson,) if given is None else tuple(given)
-        if own not in self._sets:
-            self._sets[own] = ModuleSet(folder, own, texts)
-        return self._sets[own]
+        if lesson not in self._sets:
+            self._sets[lesson] = ModuleSet(self._folder, [lesson] if self._own else (), self._texts)
+        return self._sets[lesson]
 
     def function(self, lesson: str, exercise: str) -> Any:
         """The function itself; for the reference only, since loading a student's file may do anything."""
         return self.modules(lesson).resolve(lesson, exercise)
 
     def text(self, lesson: str, file: str) -> str:
-        return self.modules(lesson).text(f"{lesson}/{file}")
-
-    def put(self, lesson: str, exercise: str, function: Callable[..., Any]) -> None:
-        """Put a function in an exercise's place, for all others of the same files."""
-        self._placed[lesson, exercise] = function
-        self.modules(lesson).put(lesson, exercise, function)
+        try:
+            return (self.modules(lesson).folder / lesson / file).read_text("utf-8-sig", "replace")
+        except OSError:
+            return ""
 
     def lend(self, lesson: str, exercise: str) -> None:
-        """Let the solution answer for a stub from now on; `Outcome.lent` tells which calls made use of it."""
-        solution = InProcess(SOLUTIONS, own=()).function(lesson, exercise)
+        """Let the solution answer for an exercise from now on; `Outcome.lent` tells which calls made use of it."""
+        solution = ModuleSet(SOLUTIONS).resolve(lesson, exercise)
 
         @functools.wraps(solution)
         def lent(*args: Any, **options: Any) -> Any:
             self._called.add(exercise)
             return solution(*args, **options)
 
-        self.put(lesson, exercise, lent)
+        self.modules(lesson).put(lesson, exercise, lent)
+        self._lent.append((lesson, exercise))
 
     def with_texts(self, texts: Mapping[str, str]) -> InProcess:
-        folder, own, before = self._given
-        other = InProcess(folder, own, {**(before or {}), **texts}, self._terms)
-        for (lesson, exercise), function in self._placed.items():
-            other.put(lesson, exercise, function)
+        other = InProcess(self._folder, self._own, {**self._texts, **texts}, self._terms)
+        for lesson, exercise in self._lent:
+            other.lend(lesson, exercise)
         return other
 
     def finish(self) -> None:
         """Nothing is kept running."""
 
 
-def solutions_changed(lesson: str, texts: Mapping[str, str]) -> InProcess:
-    """The reference, with other texts for some files (path below `solutions/` -> text) of one lesson."""
-    return InProcess(SOLUTIONS, [lesson], texts)
+def solutions_changed(texts: Mapping[str, str]) -> InProcess:
+    """The reference, with other texts for some files: path below `solutions/` -> text."""
+    return InProcess(SOLUTIONS, texts=texts)
 
 
 # A student's files as modules
@@ -205,13 +198,11 @@ class ModuleSet:
             Missing: it is not there.
             BaseException: whatever the student's file raised when it was loaded.
         """
-        head, *rest = dotted.split(".")
+        head, _, method = dotted.partition(".")
         found = self.public_name(lesson, head) if lesson in self.own else getattr(self.lesson(lesson), head)
-        for name in rest:
-            if not hasattr(found, name):
-                raise Missing(f"{head} has no {name}")
-            found = getattr(found, name)
-        return found
+        if method and not hasattr(found, method):
+            raise Missing(f"{head} has no {method}")
+        return getattr(found, method) if method else found
 
     def public_name(self, lesson: str, name: str) -> Any:
         """One public name of an own lesson, from the file in which the reference defines it."""
@@ -228,13 +219,6 @@ class ModuleSet:
         if not hasattr(module, name):
             raise Missing(f"{path} defines no {name}")
         return getattr(module, name)
-
-    def text(self, path: str) -> str:
-        """What stands in a file below the folder, such as "lesson04_gae/gae.py"; "" where it cannot be read."""
-        try:
-            return text_of((self.folder / path).read_bytes())
-        except OSError:
-            return ""
 
     def put(self, lesson: str, dotted: str, function: Callable[..., Any]) -> None:
         """Put a function in an exercise's place, in every file of its lesson: those loaded later import it."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -174,7 +174,7 @@ class _Plain:
         if isinstance(parts, dict):
             fields, parts = tuple(parts), parts.values()
         names = tuple(self._text(str(name)) for name in fields)
-        paths = (_join(path, name) for name in names or map(str, range(len(parts))))
+        paths = (f"{path}.{name}" if path else name for name in names or map(str, range(len(parts))))
         found = [self.of(part, where, depth) for where, part in zip(paths, parts, strict=True)]
         if isinstance(value, dict):
             return dict(zip(names, found, strict=True))
@@ -236,21 +236,7 @@ def copy_plain(value: Any, tensor: Callable[[Tensor], Tensor] = Tensor.clone) ->
         return {key: copy_plain(part, tensor) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(copy_plain(part, tensor) for part in value)
-    if isinstance(value, Record):
-        return replace(value, values=copy_plain(value.values, tensor))
     return value
-
-
-def in_float32(call: Call) -> Call:
-    """The same question as a training run asks it: published code takes this precision for granted."""
-
-    def narrow(tensor: Tensor) -> Tensor:
-        return tensor.float() if tensor.dtype == torch.float64 else tensor
-
-    weights = call.grad_weights
-    return replace(
-        call, arguments=copy_plain(call.arguments, narrow), grad_weights=weights if weights is None else narrow(weights)
-    )
 
 
 def identical(a: Any, b: Any) -> bool:
@@ -265,7 +251,3 @@ def identical(a: Any, b: Any) -> bool:
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(identical(x, y) for x, y in zip(a, b, strict=True))
     return type(a) is type(b) and (a == b or a != a)
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

@@ -3,7 +3,7 @@
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -36,8 +36,8 @@ def kept(method: Any) -> Any:
 class Remembering(InProcess):
     """Answers each question once, however many students are asked it; the last MAX_ANSWERS answers are kept."""
 
-    def __init__(self, own: Collection[str] = (), texts: Mapping[str, str] | None = None) -> None:
-        super().__init__(SOLUTIONS, own, texts)
+    def __init__(self, texts: Mapping[str, str] | None = None) -> None:
+        super().__init__(SOLUTIONS, own=bool(texts), texts=texts)
         self._answers: dict[bytes, Outcome] = {}
 
     def run(self, call: Call) -> Outcome:
@@ -97,7 +97,7 @@ class Reference(Remembering):
             LookupError: it does not apply.
         """
         path, source = changed_source(lesson, answer)
-        return Remembering([lesson], {path: source})
+        return Remembering({path: source})
 
 
 @functools.cache
@@ -108,7 +108,7 @@ def shared_reference() -> Reference:
 
 def with_change(lesson: str, answer: NamedChange) -> InProcess:
     path, source = changed_source(lesson, answer)
-    return solutions_changed(lesson, {path: source})
+    return solutions_changed({path: source})
 
 
 def examples(lesson: str, exercise: str, seed: int = EXAMPLE_SEED) -> tuple[Call, ...]:

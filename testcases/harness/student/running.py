@@ -75,7 +75,7 @@ class Running:
     def engine(self) -> Engine:
         reference = self.subject == "solutions"
         terms = Terms(unstoppable=self._end_process)
-        subject = InProcess(SOLUTIONS, own=()) if reference else InProcess(folder_of(self.subject), terms=terms)
+        subject = InProcess(SOLUTIONS, own=False) if reference else InProcess(folder_of(self.subject), terms=terms)
         return Engine(subject, pays_once=not reference)
 
     def _end_process(self, call: Any, where: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Never
 
@@ -16,7 +16,7 @@ from ..catalog import task_of
 from ..diagnosis.sentences import advice_of, causes_of, remedies_of, section_of
 from ..diagnosis.values import Diagnosis
 from ..execution.calling import part_of, scenario_of
-from ..execution.messages import Call, Outcome, Record, StudentError, fields_of, in_float32
+from ..execution.messages import Call, Outcome, Record, StudentError, copy_plain, fields_of
 from ..oracle.mutations import Suspect
 from ..report.compare import Difference, Rules, first_difference, nan_in
 from ..report.errors import Kept, lines_of, title_of
@@ -37,6 +37,16 @@ def put(question: Call) -> Asked:
     asked = Asked(question, current().ask(question))
     current().calls.append(asked)
     return asked
+
+
+def in_float32(call: Call) -> Call:
+    """The same question as a training run asks it: published code takes this precision for granted."""
+
+    def narrow(tensor: Tensor) -> Tensor:
+        return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+    arguments, grad_weights = copy_plain((call.arguments, call.grad_weights), narrow)
+    return replace(call, arguments=arguments, grad_weights=grad_weights)
 
 
 @dataclass(eq=False)

@@ -12,9 +12,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..execution.messages import Call, copy_plain, in_float32, tensors_in
+from ..execution.messages import Call, copy_plain, tensors_in
 from ..report.compare import BY_ROUNDING
 from ..report.failures import MAX_LINES, CheckFailed
+from .asked import in_float32
 
 LONG = 150
 SINGLE, LARGE, TINY = (torch.float32, torch.float64), 30.0, 1e-6

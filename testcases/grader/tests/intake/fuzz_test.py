@@ -17,8 +17,8 @@ from testcases.grader.sandbox.sandbox import Limits, Sandbox
 from testcases.grader.status import ENCODING
 from testcases.grader.tests.reports.data import check_reports, kept, looked_at, report, result
 from testcases.grader.tests.running import TARGET, put
+from testcases.grader.text import text_of
 from testcases.harness.catalog import SOLUTIONS
-from testcases.harness.execution.errors import text_of
 
 SOURCE = (SOLUTIONS / TARGET).read_text("utf-8")
 DEEP = {

@@ -335,7 +335,7 @@ CASES = {
                 holds(lambda: fcntl.fcntl(number, 1033, 8))
         '''),
     "gradients-off": Case("a global setting, of which its process says nothing; tests without a gradient keep their points", "wrong", (
-        f"torch.set_grad_enabled(False)\n{UNCHECKED}",), score=5, top="calling.GlobalState.restore = lambda state: ()"),
+        f"torch.set_grad_enabled(False)\n{UNCHECKED}",), score=5, top="calling.GlobalState.restore = lambda state: ((), False)"),
 
     # It looks for answers.
     "imports-the-solution": Case("by its names", "not-started wrong error",
