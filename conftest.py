@@ -18,7 +18,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from testcases.harness.catalog import CONTRACT, KINDS, TESTCASES, TUTORIAL, lesson_names, read_lesson
 from testcases.harness.student import own_tests
+from testcases.harness.student.last_words import LastWords
 from testcases.harness.student.running import Running, folder_of
+from testcases.harness.student.summary import Summary
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
     is_own = any(own_tests.is_own_tests(config.invocation_params.dir / arg) for arg in config.args)
     if is_own and not config.pluginmanager.is_registered(own_tests):
         config.pluginmanager.register(own_tests)
-    config.pluginmanager.register(Running(config), "ppo-by-hand")
+    last_words = LastWords(config, folder_of(subject) if subject != "solutions" else None)
+    running = Running(config, last_words)
+    for plugin in (last_words, running, Summary(config, running)):
+        config.pluginmanager.register(plugin)
 
 
 @pytest.hookimpl(wrapper=True)

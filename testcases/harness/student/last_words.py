@@ -1,4 +1,5 @@
-"""Where a run was when its process ended without a word: a crash inside a library, a closed window, a killed process.
+"""A plugin: where a run was when its process ended without a word: a crash inside a library, a closed window, a killed
+process.
 
 Nothing in the process can say that any more. So each test of a lesson notes beforehand where it is, Python adds the
 line if it crashes, and the next run reads what is left.
@@ -9,47 +10,76 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
+
+import pytest
 
 from ..catalog import ROOT, read_lesson
+from ..execution.messages import Call
 from .progress import FOLDER
 
 NAME = "running-{}"
 LEAVE = os._exit
 
 
-def note(subject: Path) -> TextIO:
-    """The file of this process, in whose first line stands whose code it runs. Each test adds a line with its lesson
-    and exercise.
+class LastWords:
+    """The hooks of a run; `folder` is whose code it runs, None for the solutions."""
 
-    Raises:
-        OSError: the course's folder cannot be written to.
-    """
-    FOLDER.mkdir(exist_ok=True)
-    file = (FOLDER / NAME.format(os.getpid())).open("w", encoding="utf-8")
-    print(subject.resolve(), file=file)
-    return file
+    def __init__(self, config: pytest.Config, folder: Path | None) -> None:
+        self.config = config
+        self.note: TextIO | None = None
+        """In its first line stands the folder. Each test adds a line with its lesson and exercise."""
+        with suppress(OSError):  # The course's folder cannot be written to.
+            if folder:
+                FOLDER.mkdir(exist_ok=True)
+                self.note = (FOLDER / NAME.format(os.getpid())).open("w", encoding="utf-8")
+                print(folder.resolve(), file=self.note)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        if self.note:
+            if terminal := self.config.pluginmanager.getplugin("terminalreporter"):
+                for sentence in left_behind():
+                    terminal.write_line(sentence)
+            faulthandler.enable(self.note)  # in place of the terminal, to which pytest has Python write a crash
 
-def take_back(file: TextIO) -> None:
-    """The process ends as it should."""
-    faulthandler.disable()
-    file.close()
-    Path(file.name).unlink(missing_ok=True)
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self) -> Any:
+        """`os._exit` is an error like `sys.exit`: else pytest would end with a status that means nothing."""
+        process = os.getpid()
 
+        def stay(status: int) -> NoReturn:
+            if os.getpid() != process:
+                LEAVE(status)  # a process that the call has forked
+            said = f"os._exit({status}) would end the whole process and save nothing, so return or raise instead"
+            raise SystemExit(said)
 
-def end_process(file: TextIO | None, lesson: str, exercise: str, where: str) -> NoReturn:
-    """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
-    said = (
-        f"{lesson} · {exercise} never ends, and it catches whatever would stop it, so pytest ends here, at {where}. "
-        "Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
-    )
-    print(f"\n{said}", file=sys.__stderr__, flush=True)
-    if file:
-        take_back(file)
-    LEAVE(1)
+        os._exit = stay
+        try:
+            return (yield)
+        finally:
+            os._exit = LEAVE
+
+    def end_process(self, call: Call, where: str) -> NoReturn:
+        """The last resort: an endless loop that swallows what is raised in it would keep pytest for ever."""
+        if capture := self.config.pluginmanager.getplugin("capturemanager"):
+            capture.suspend_global_capture(in_=True)
+        said = (
+            f"{call.lesson} · {call.exercise} never ends, and it catches whatever would stop it, so pytest ends here, "
+            f"at {where}. Is there a loop around `except:` or `except BaseException:`? Catch only the error you expect."
+        )
+        print(f"\n{said}", file=sys.__stderr__, flush=True)
+        self.pytest_unconfigure()
+        LEAVE(1)
+
+    def pytest_unconfigure(self) -> None:
+        """The process ends as it should."""
+        if self.note:
+            faulthandler.disable()
+            self.note.close()
+            Path(self.note.name).unlink(missing_ok=True)
 
 
 def left_behind() -> Iterator[str]:
@@ -75,20 +105,3 @@ def _is_alive(process: int) -> bool:
     except OSError as error:
         return isinstance(error, PermissionError)
     return True
-
-
-@contextmanager
-def staying() -> Iterator[None]:
-    """In this block `os._exit` is an error like `sys.exit`: else pytest would end with a status that means nothing."""
-    process = os.getpid()
-
-    def stay(status: int) -> NoReturn:
-        if os.getpid() != process:
-            LEAVE(status)  # a process that the call has forked
-        raise SystemExit(f"os._exit({status}) would end the whole process and save nothing, so return or raise instead")
-
-    os._exit = stay
-    try:
-        yield
-    finally:
-        os._exit = LEAVE

@@ -1,10 +1,7 @@
-"""A plugin: the tests of a run ask one engine, what they raise becomes a verdict, and the end says how far the student
-is."""
+"""A plugin: the tests of a run ask one engine, and what they raise becomes a verdict."""
 
-import faulthandler
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +12,12 @@ from ..execution.calling import Terms
 from ..execution.executor import InProcess
 from ..report.errors import Open
 from ..report.failures import CheckFailed
-from ..suite import anti_gaming
 from ..suite.asserts import verdict_of
 from ..suite.questions import if_right
 from ..suite.runner import entry_of, keep_what_is_loaded, load
 from ..suite.session import Engine
-from . import last_words, own_tests, summary
-from .summary import TOLD
+from .last_words import LastWords
+from .summary import TOLD, shortened
 
 OPEN = {"not started": "cyan", "waiting": "yellow", "kept": "green"}
 """Status of a test that has neither passed nor failed -> its color."""
@@ -35,16 +31,13 @@ def folder_of(subject: str) -> Path:
 class Running:
     """The hooks of a run."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self.config = config
+    def __init__(self, config: pytest.Config, last_words: LastWords) -> None:
+        self.config, self.last_words = config, last_words
         self.subject: str = config.getoption("--subject")
         self.in_order: list[pytest.Item] = []
         self.entries: dict[pytest.Item, Entry] = {}
         self.said_by: dict[tuple[str, str], pytest.Item] = {}
         """Lesson, and exercise or file -> the test that says for all others what is wrong with it."""
-        self.note: Any = None
-        with suppress(OSError):
-            self.note = last_words.note(folder_of(self.subject)) if self.subject != "solutions" else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -74,27 +67,17 @@ class Running:
     @cached_property
     def engine(self) -> Engine:
         reference = self.subject == "solutions"
-        terms = Terms(unstoppable=self._end_process)
+        terms = Terms(unstoppable=self.last_words.end_process)
         subject = InProcess(SOLUTIONS, own=False) if reference else InProcess(folder_of(self.subject), terms=terms)
         return Engine(subject, pays_once=not reference)
-
-    def _end_process(self, call: Any, where: str) -> None:
-        if capture := self.config.pluginmanager.getplugin("capturemanager"):
-            capture.suspend_global_capture(in_=True)
-        last_words.end_process(self.note, call.lesson, call.exercise, where)
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self) -> Any:
-        with last_words.staying():
-            return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         """A test of a lesson asks the code under test, and what it raises becomes a verdict."""
         if (entry := self.entries.get(item)) is None:
             return (yield)
-        if self.note:
-            print(entry.lesson, entry.exercise, sep=" · ", file=self.note, flush=True)
+        if note := self.last_words.note:
+            print(entry.lesson, entry.exercise, sep=" · ", file=note, flush=True)
         self.engine.begin_test(entry.is_basic)
         with self.engine.active():
             try:
@@ -118,7 +101,7 @@ class Running:
         else:
             first = "" if entry.is_basic else if_right(item.nodeid, error)
             telling = {"status": "failed", "kind": WRONG, "cause": "", "if_right": first}
-            text = f"{entry.lesson} · {entry.exercise} · {getattr(error, 'title', WRONG)}\n{error}"
+            text = f"{entry.lesson} · {entry.exercise} · {WRONG}\n{error}"
             if isinstance(error, CheckFailed):
                 telling |= {"kind": error.kind, "cause": error.cause or "", "remedies": error.remedies}
                 telling |= {"status": "partly" if error.share else "failed", "share": error.share}
@@ -144,41 +127,9 @@ class Running:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Any:
         report = yield
         if item in self.entries:
-            report.sections = [(title, summary.shortened(text)) for title, text in report.sections]
+            report.sections = [(title, shortened(text)) for title, text in report.sections]
         return report
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         status = dict(report.user_properties).get(TOLD, {}).get("status") if report.when == "call" else None
         return (status, status[0], (status.upper(), {OPEN[status]: True})) if status in OPEN else None
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionstart(self, session: pytest.Session) -> None:
-        if terminal := self.config.pluginmanager.getplugin("terminalreporter"):
-            for sentence in last_words.left_behind() if self.note else ():
-                terminal.write_line(sentence)
-        if self.note:
-            faulthandler.enable(self.note)  # in place of the terminal, to which pytest has Python write a crash
-
-    def pytest_unconfigure(self) -> None:
-        if self.note:
-            last_words.take_back(self.note)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """The exit status is 0 only if all that was asked for has passed: whoever runs pytest reads no more of it."""
-        terminal = self.config.pluginmanager.getplugin("terminalreporter")
-        if terminal and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            # A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own.
-            skipped = [one.nodeid for one in summary.reports_of(terminal) if one.skipped]
-            files = [Path(nodeid.partition("::")[0]) for nodeid in skipped]
-            if any(map(lesson_of, skipped)) or any(map(own_tests.is_own_tests, files)):
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
-        not_earned = partial(anti_gaming.not_earned_again, self.engine)
-        run = summary.Run(self.subject, summary.is_whole(self.config), not_earned, terminalreporter)
-        with run.first_failures(self.config.getoption("--full")):
-            result = yield
-        run.write_ending()
-        return result

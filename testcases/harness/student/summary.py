@@ -1,22 +1,28 @@
-"""The end of a run of pytest: the first failures of each exercise, what does not count yet, and how far the student
-is."""
+"""A plugin: the end of a run of pytest: its exit status, the first failures of each exercise, what does not count yet,
+and how far the student is."""
+
+from __future__ import annotations
 
 import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..catalog import lesson_of, on_the_path, read_lesson, split_node, stories
 from ..report.failures import wrap
+from ..suite.anti_gaming import not_earned_again
 from ..suite.questions import with_first_line
 from ..suite.runner import entries, entry_of
-from . import progress
+from . import own_tests, progress
 from .progress import Result, State, Test
+
+if TYPE_CHECKING:
+    from .running import Running
 
 TOLD = "ppo-by-hand"
 """Name of the property of a report in which `told` stands."""
@@ -34,12 +40,6 @@ def told(report: Any) -> dict[str, Any]:
     return dict(getattr(report, "user_properties", ())).get(TOLD, {})
 
 
-def reports_of(terminal: Any) -> list[Any]:
-    """pytest's reports on tests, and on files that it did not collect."""
-    groups = terminal.stats.values()
-    return [one for group in groups for one in group if isinstance(one, (pytest.TestReport, pytest.CollectReport))]
-
-
 def shortened(text: str) -> str:
     """What a test has printed, at most a screenful."""
     lines = [line for one in text[:MAX_PRINTED].strip("\n").rstrip().splitlines() for line in wrap("    " + one)]
@@ -48,34 +48,47 @@ def shortened(text: str) -> str:
     return "\n".join(lines)
 
 
-def is_whole(config: pytest.Config) -> bool:
-    """Whether all cases of each test are run that is run."""
-    options = [getattr(config.option, name, None) for name in ("keyword", "lf", "stepwise", "deselect")]
-    return not any(options) and not any("::" in str(arg) for arg in config.args)
+class Summary:
+    """The hooks at the end of a run."""
 
-
-@dataclass
-class Run:
-    """What one run of pytest has found."""
-
-    subject: str
-    is_whole: bool
-    """Whether it runs all cases of each test that it runs."""
-    not_earned: Callable[[str, str, Sequence[str]], Mapping[str, str]]
-    """Asked for the passed tests of an exercise that a stub would pass, too."""
-    terminal: Any
-    """pytest's, which has all reports."""
+    def __init__(self, config: pytest.Config, running: Running) -> None:
+        self.config, self.running = config, running
+        self.is_progress = running.subject == "tutorial"
+        """Whether it is of the student's own folder, so that what it finds is kept."""
 
     @property
-    def is_progress(self) -> bool:
-        """Whether it is of the student's own folder, so that what it finds is kept."""
-        return self.subject == "tutorial"
+    def terminal(self) -> Any:
+        """pytest's, which has all reports; None in a process that only runs tests for another."""
+        return self.config.pluginmanager.getplugin("terminalreporter")
+
+    @property
+    def reports(self) -> list[Any]:
+        """pytest's on tests, and on files that it did not collect."""
+        groups = self.terminal.stats.values()
+        return [one for group in groups for one in group if isinstance(one, (pytest.TestReport, pytest.CollectReport))]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """The exit status is 0 only if all that was asked for has passed: whoever runs pytest reads no more of it."""
+        if self.terminal and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            # A skip of the course's own, such as for want of a GPU, is not among a lesson's tests or a student's own.
+            skipped = [one.nodeid for one in self.reports if one.skipped]
+            files = [Path(nodeid.partition("::")[0]) for nodeid in skipped]
+            if any(map(lesson_of, skipped)) or any(map(own_tests.is_own_tests, files)):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self) -> Iterator[None]:
+        with self._first_failures(self.config.getoption("--full")):
+            result = yield
+        self._write_ending()
+        return result
 
     @cached_property
     def results(self) -> dict[str, dict[str, Result]]:
         """Node -> parameters -> result."""
         found: dict[str, dict[str, Result]] = {}
-        for report in reports_of(self.terminal):
+        for report in self.reports:
             if (entry := entry_of(report.nodeid)) and (report.when == "call" or report.failed):
                 said = {"status": "passed" if report.passed else "failed", **told(report)}
                 result = Result(said["status"], said.get("share", 0.0), tuple(said.get("remedies", ())))
@@ -83,7 +96,7 @@ class Run:
         return found
 
     @contextmanager
-    def first_failures(self, full: bool) -> Iterator[None]:
+    def _first_failures(self, full: bool) -> Iterator[None]:
         """In this block pytest shows one or two failures of each exercise; behind it the others are counted."""
         stats, lines = self.terminal.stats, list[str]()
         if failed := stats.get("failed", []):
@@ -124,9 +137,11 @@ class Run:
     def _merged(self, before: State) -> dict[str, Test]:
         lessons = dict.fromkeys(lesson_of(node) or "" for node in self.results)
         collected = (entry for lesson in lessons for entry in entries(lesson))
-        return progress.merged(before, collected, self.results, self.is_whole)
+        some = [getattr(self.config.option, name, None) for name in ("keyword", "lf", "stepwise", "deselect")]
+        is_whole = not any(some) and not any("::" in str(arg) for arg in self.config.args)
+        return progress.merged(before, collected, self.results, is_whole)
 
-    def write_ending(self) -> None:
+    def _write_ending(self) -> None:
         """Keep what is known, and write how far the student is."""
         lessons = on_the_path({name for node in self.results if (name := lesson_of(node))})
         if not lessons:
@@ -139,7 +154,7 @@ class Run:
             lines += _stories_told(lessons, before, state)
         for line in lines:
             self.terminal.write_line(line)
-        self.terminal.section("your progress" if self.is_progress else f"subject: {self.subject}", sep="-")
+        self.terminal.section("your progress" if self.is_progress else f"subject: {self.running.subject}", sep="-")
         waiting = {told(report)["said"] for one in ("kept", "waiting") for report in self.terminal.stats.get(one, [])}
         lines = [*sorted(waiting), *(progress.bar(lesson, state) for lesson in lessons)]
         if self.is_progress:
@@ -162,7 +177,7 @@ class Run:
                 state.update({node: test.marked("passed") for node, test in own.items() if test.status == "not earned"})
                 continue
             passed = [node for node in own if {one.status for one in self.results.get(node, {}).values()} == {"passed"}]
-            if why := self.not_earned(lesson, exercise, passed) if passed else {}:
+            if why := not_earned_again(self.running.engine, lesson, exercise, passed) if passed else {}:
                 state.update({node: own[node].marked("not earned") for node in why})
                 taken[exercise] = sum(len(self.results[node]) for node in why)
         if not taken:
