@@ -57,17 +57,6 @@ RIGHT = {
         margin = 0.0 if margin is None else margin
         return -logsigmoid(chosen - rejected - margin).mean()
     """,
-    "token_pairwise_loss": """
-        start = first_true_index(chosen_ids != rejected_ids)
-        end_chosen = first_true_index(chosen_ids == pad_token_id)
-        end_rejected = first_true_index(rejected_ids == pad_token_id)
-        end = torch.maximum(end_chosen, end_rejected)
-        steps = torch.arange(chosen_ids.shape[1], device=chosen_ids.device)
-        inside = (steps >= start[:, None]) & (steps < end[:, None])
-        gap = torch.where(inside, chosen_scores - rejected_scores, 0.0)
-        losses = torch.where(inside, -logsigmoid(gap), 0.0)
-        return (losses.sum(dim=1) / inside.sum(dim=1)).mean()
-    """,
     "rewards_to_go": """
         totals = []
         running = torch.zeros_like(rewards[:, 0])
@@ -81,11 +70,6 @@ RIGHT = {
         log_p = log_probs[mask]
         weight = weights[mask].detach()
         return -(weight * log_p).mean()
-    """,
-    "td_errors": """
-        ongoing = ~dones.bool()
-        following = torch.where(ongoing, values[..., 1:], 0.0)
-        return rewards + gamma * following - values[..., :-1]
     """,
     "n_step_advantages": """
         steps = rewards.shape[-1]
@@ -129,13 +113,6 @@ RIGHT = {
         ratio = (log_probs - old_log_probs.detach()).exp()
         objective = clipped_objective(ratio, advantages.detach(), clip_epsilon)
         return -objective.mean()
-    """,
-    "compute_value_loss": """
-        values, old_values, returns = _select(mask, values, old_values, returns)
-        old_values, returns = old_values.detach(), returns.detach()
-        near = old_values + (values - old_values).clamp(-clip_epsilon, clip_epsilon)
-        worse = torch.maximum((values - returns) ** 2, (near - returns) ** 2)
-        return 0.5 * worse.mean()
     """,
     "nonnegative_kl": """
         wide = torch.promote_types(log_probs.dtype, torch.float32)
