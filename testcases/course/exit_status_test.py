@@ -97,6 +97,15 @@ def test_status_and_total_are_the_same_from_another_folder(course: Path, tmp_pat
     assert [one.returncode for one in found] == [1] * 2 and len(totals("".join(one.stdout for one in found))) == 1
 
 
+@pytest.mark.slow
+def test_progress_that_cannot_be_kept_is_a_line_and_costs_nothing(course: Path):
+    write(course, "solved")
+    (course / ".progress").write_text("", "utf-8")
+    ((status, out),) = own_runs(course, (NODE,))
+    (course / ".progress").unlink()
+    assert status == 0 and "Your progress could not be kept: " in out and "your progress" in out, out
+
+
 OWN = {
     "passes": ("", "assert True", 0),
     "skips": ("", "pytest.skip('later')", 1),

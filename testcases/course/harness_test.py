@@ -181,6 +181,17 @@ def test_hints_come_one_by_one(state: Path):
     assert "That was the last hint" in texts[-1]
 
 
+def test_a_file_that_is_damaged_or_cannot_be_written_is_a_sentence_at_most(
+    state: Path, capsys: pytest.CaptureFixture[str]
+):
+    (state / "hints.json").write_text('{"lesson04_gae.td_errors": "many"}', "utf-8")
+    assert "(Hint 1 of " in hint.next_hint(read_lesson("4"), "td_errors")
+    (state / "tests.json").mkdir()
+    with pytest.raises(SystemExit), progress.said_plainly():
+        progress.forget("lesson04_gae")
+    assert "Is a directory" in capsys.readouterr().err
+
+
 def test_a_hint_begins_with_the_remedy_for_what_the_last_run_showed(state: Path):
     (node, *_) = by_node("lesson04_gae")
     keep({node: {"": Result("failed", remedies=("Select with `where`.",))}})

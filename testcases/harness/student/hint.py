@@ -40,7 +40,7 @@ def next_hint(lesson: Lesson, exercise: str | None) -> str:
         exercise = next(iter(left))
     exercise = lesson.exercise(exercise)
     steps = hints(lesson.name).get(exercise, [])
-    shown = progress.read(SHOWN)
+    shown = {name: count for name, count in progress.read(SHOWN).items() if isinstance(count, int)}
     key = f"{lesson.name}.{exercise}"
     cases = (one for test in progress.tests_of(state, lesson.name, exercise) for one in test.cases.values())
     remedies = next((one.remedies for one in cases if one.remedies), ())

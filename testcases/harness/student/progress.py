@@ -191,11 +191,12 @@ def next_step(lessons: Iterable[str], state: State) -> str:
 
 @contextmanager
 def said_plainly() -> Iterator[None]:
-    """A LookupError ends the command with its message alone, without a traceback."""
+    """A name that is not known, or a file that cannot be written, ends the command with a sentence alone, without a
+    traceback."""
     try:
         yield
-    except LookupError as error:
-        print(error.args[0], file=sys.stderr)
+    except (LookupError, OSError) as error:
+        print(error if isinstance(error, OSError) else error.args[0], file=sys.stderr)
         sys.exit(2)
 
 

@@ -150,7 +150,10 @@ class Summary:
         state = self._merged(before)
         lines = self._take_back(state)
         if self.is_progress:
-            progress.keep(state)
+            try:
+                progress.keep(state)
+            except OSError as error:
+                lines.append(f"Your progress could not be kept: {error}")
             lines += _stories_told(lessons, before, state)
         for line in lines:
             self.terminal.write_line(line)
