@@ -265,11 +265,15 @@ class Explanation:
     def _nearest_to(
         self, bench: Bench, several: Iterable[tuple[Mistake, ...]], on: On
     ) -> tuple[tuple[Mistake, ...], float]:
-        """Those that give most of the answers, and their share; two only where each adds to the other."""
+        """Those that give most of the answers, and their share; two only where each adds to the other. Where one of two
+        gives as much without the other, two more that give these very numbers are others by chance."""
         answers = self._answers(bench.lesson, bench.exercise)
         shares = [(one, agree(bench.with_mistakes(*one), answers, on)) for one in several]
         shares = sorted((one for one in shares if one[1]), key=lambda one: -one[1])
-        return next((one for one in shares if len(one[0]) == 1 or self._is_more(bench, one[0])), ((), 0.0))
+        found, share = next((one for one in shares if len(one[0]) == 1 or self._is_more(bench, one[0])), ((), 0.0))
+        if len(found) > 1 and share == shares[0][1] and found != (first := shares[0][0]):
+            found = max(first[:1], first[1:], key=lambda one: agree(bench.with_mistakes(*one), answers, On.SOME))
+        return found, share
 
     def _of_one_question(self, bench: Bench, seen: Seen, most: int) -> tuple[Cause, ...]:
         """The one named mistake that gives this answer, and is right wherever the student is: of several mistakes each
