@@ -181,6 +181,8 @@ def test_penalize_missing_stop_gradient():
         "a-little-below-in-proportion": (2.0, 4.0, 64, (3.5,), (32,), (1.875,)),
         "on-target-nothing-changes": (2.0, 4.0, 64, (4.0,), (32,), (2.0,)),
         "an-estimate-below-0-is-allowed": (2.0, 4.0, 64, (-9.0,), (32,), (1.8,)),
+        # 2^-14 * 0.9: no coefficient is too low
+        "a-coefficient-may-be-tiny": (2.0**-14, 4.0, 64, (0.0,), (32,), (0.9 * 2.0**-14,)),
         # 2 * 1.0625 = 2.125; 2.125 * 0.9375 = 1.9921875; then 0.125 * 64 / 64: * 1.125
         "updates-compound": (2.0, 4.0, 64, (4.5, 3.5, 4.5), (32, 32, 64), (2.125, 1.9921875, 2.2412109375)),
     },

@@ -169,6 +169,7 @@ FOUR = [1, 3, 2, 2], [2, 1, 4, 3]
         "long-prompt-short-response": (FOUR, [1], slice(0, 3), slice(0, 1)),
         "short-prompt-long-response": (FOUR, [2], slice(1, 3), slice(0, 4)),
         "as-long-as-the-longest-in-the-order-asked": (FOUR, [3, 0], slice(1, 3), slice(0, 3)),
+        "a-row-twice": (FOUR, [2, 2, 1], slice(0, 3), slice(0, 4)),
     },
 )
 @pytest.mark.points(6)

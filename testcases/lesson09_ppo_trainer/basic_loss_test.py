@@ -85,6 +85,9 @@ def test_compute_loss_statistics():
         clip_fraction=1 / 3,
         value_clip_fraction=1 / 3,
     )
+    # In an interval from -1/2 to 5/2 lies every ratio; the values have their own.
+    answer = LOSS(**BATCH, clip_epsilon=1.5, value_clip_epsilon=0.125)
+    assert_equal(answer, clip_fraction=0.0, value_clip_fraction=1 / 3)
 
 
 def test_compute_loss_uses_the_temperature():

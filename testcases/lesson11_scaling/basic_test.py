@@ -65,13 +65,14 @@ def test_gradient_weight_by_hand(tokens, total_tokens, n_processes, weight):
 # 100 tokens at 0.5 and 900 at 0.3: 0.32, where the mean of the two means is 0.4.
 FEW = {"policy_loss": 0.5, "ratio_mean": 2.0, "ratio_max": 3.0}
 MANY = {"policy_loss": 0.3, "ratio_mean": 1.0, "ratio_max": 1.5}
+LOW = {"policy_loss": 5.0, "ratio_mean": 0.5, "ratio_max": 0.75}
 
 
 @named(
     "parts, tokens, merged",
     {
         "by-their-tokens": ([FEW, MANY], [100, 900], {"policy_loss": 0.32, "ratio_mean": 1.1, "ratio_max": 3.0}),
-        "a-single-part": ([FEW], [7], FEW),
+        "a-single-part-with-ratios-below-1": ([LOW], [7], LOW),
         "a-part-without-tokens-counts-nothing": (
             [MANY, {"policy_loss": NAN, "ratio_mean": 9.0, "ratio_max": 99.0}, FEW],
             [1, 0, 3],
