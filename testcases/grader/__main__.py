@@ -158,7 +158,7 @@ def _dry(hand_ins: Sequence[HandIn], assignment: Assignment, known: People) -> i
     owners = match(sheets, known)
     for one in found:
         person, why = owners[one.file_name]
-        said = [*_found(one, assignment), *([f"whose? {why}"] if why else [])]
+        said = [*([f"whose? {why}"] if why else []), *_found(one, assignment)]  # A line is cut at its end.
         name = person.name if person.row else ""
         print(clean(f"{one.student:30.30} {name:24.24} {one.system:10} {', '.join(said)}"))
     formats = ", ".join(f"{count} {name}" for name, count in Counter(one.system for one in found).most_common())
