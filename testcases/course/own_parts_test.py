@@ -7,10 +7,9 @@ from solutions.lesson07_actor_critic import ValueModel
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
-from testcases.course.trainers import PROMPTS, TokenSum, small_trainer
+from testcases.course.trainers import PROMPTS, TokenSum, config_of, small_trainer
 from testcases.harness.catalog import ROOT
 from testcases.harness.suite.asserts import named
-from tiny_models.builders import build_gpt2, build_llama
 
 
 @pytest.mark.parametrize("kind", [PPOTrainer, DistributedPPOTrainer])
@@ -136,16 +135,12 @@ def test_padding_that_a_rows_attention_mask_marks_is_not_read():
     assert small_trainer().train(rows) == small_trainer().train(PROMPTS)
 
 
-SMALL = {"n_layer": 1, "n_embd": 16, "n_head": 2, "eos_token_id": 1, "pad_token_id": 0, "seed": 1}
-
-
 def test_a_critic_starts_from_a_classifier_as_a_copy():
     from transformers import AutoModelForSequenceClassification
 
-    for build in (build_gpt2, build_llama):
-        config = build(12, **SMALL).config
-        config.num_labels = 1
-        classifier = AutoModelForSequenceClassification.from_config(config).requires_grad_(False)
+    for family in ("gpt2", "llama"):
+        config = config_of(family, num_labels=1)
+        classifier = AutoModelForSequenceClassification.from_config(config).requires_grad_(False).eval()
         critic = ValueModel.from_classifier(classifier)
         ids = torch.tensor([[5, 6, 7]])
         score = classifier(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, 0]

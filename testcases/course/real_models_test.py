@@ -14,7 +14,7 @@ from solutions.lesson01_masked_sequences import gather_log_probs
 from solutions.lesson02_reward_model import RewardModel
 from solutions.lesson07_actor_critic import PolicyAndValue, SharedPolicyAndValue, ValueModel, make_reference
 from solutions.lesson08_rollout import generate, generation
-from solutions.lesson09_ppo_trainer import PPOConfig, PPOTrainer, encode_prompts, make_scorer
+from solutions.lesson09_ppo_trainer import PPOTrainer, encode_prompts, make_scorer
 from testcases.course import trainers
 from testcases.course.trainers import ARCHITECTURES, PAD, STOP, TokenSum, backbone_of, policy_of, rolled_out
 
@@ -29,8 +29,7 @@ def trainer_of(name, shared=False, **settings):
     model = SharedPolicyAndValue(policy) if shared else PolicyAndValue(policy, ValueModel(backbone_of(name)))
     options = {"num_updates": 1, "batch_size": 8, "max_new_tokens": 8, "num_epochs": 1, "num_minibatches": 2}
     options |= {"learning_rate": 1e-3, "clip_score": None}
-    config = PPOConfig(stop_token_ids=(STOP,), pad_token_id=PAD, **options | settings)
-    return PPOTrainer(model, TokenSum(), make_reference(policy), config)
+    return trainers.small_trainer(parts={"model": model, "ref_model": make_reference(policy)}, **options | settings)
 
 
 def random_states():

@@ -11,12 +11,12 @@ import numpy
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModel, AutoModelForCausalLM, BitsAndBytesConfig
 
 from ppo_by_hand.core.checkpoints import CHECKPOINT_FILE
 from solutions.lesson07_actor_critic import PolicyAndValue, ValueModel
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
-from testcases.course.trainers import PROMPTS, Numbers, small_trainer
+from testcases.course.trainers import PROMPTS, Numbers, policy_of, small_trainer
 from testcases.harness.suite.asserts import named
 
 UPDATES = 5
@@ -200,11 +200,9 @@ def test_the_checkpoint_and_the_metrics_of_another_run_are_kept(tmp_path):
 
 def adapted(tmp_path: Path, quantized: dict | None = None, rank: int = 2) -> PPOTrainer:
     """A run in which adapters are trained, and the critic's head; its base is loaded as a user loads it."""
-    sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2}
-    tokens = {"vocab_size": 12, "eos_token_id": 1, "pad_token_id": 0, "max_position_embeddings": 64}
     if not (tmp_path / "base").is_dir():
-        torch.manual_seed(0)
-        LlamaForCausalLM(LlamaConfig(**sizes, **tokens)).save_pretrained(tmp_path / "base")
+        sizes = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "vocab_size": 12}
+        policy_of("llama", **sizes).save_pretrained(tmp_path / "base")
     more = {} if quantized is None else {"quantization_config": BitsAndBytesConfig(**quantized)}
     torch.manual_seed(0)
     with warnings.catch_warnings():

@@ -1,6 +1,5 @@
 """What a user gets wrong, one row each: a sentence that says what was expected, what came, and what to do."""
 
-import copy
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +18,7 @@ from solutions.lesson08_rollout import Generation
 from solutions.lesson09_ppo_trainer import CheckpointFolder, PPOTrainer
 from solutions.lesson11_scaling import DistributedPPOTrainer
 from testcases.course import hub
-from testcases.course.trainers import PROMPTS, small_policy, small_trainer
+from testcases.course.trainers import PROMPTS, config_of, small_policy, small_trainer
 from testcases.harness.suite.asserts import named
 
 TOKENS = {"stop_token_ids": (1,), "pad_token_id": 0}
@@ -77,9 +76,7 @@ def t5():
 
 
 def judge(words: int):
-    config = copy.deepcopy(small_policy(words=words).config)
-    config.num_labels = 1
-    return GPT2ForSequenceClassification(config)
+    return GPT2ForSequenceClassification(config_of("gpt2", vocab_size=words, num_labels=1))
 
 
 def padless(model):
