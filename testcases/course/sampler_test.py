@@ -13,7 +13,6 @@ from solutions.lesson08_rollout import Generation, generate
 from solutions.lesson09_ppo_trainer import PPOTrainer
 from testcases.course.trainers import PROMPTS, small_policy, small_trainer
 from testcases.harness.catalog import ROOT
-from testcases.harness.suite.asserts import named
 
 
 def trainer_with(sampler, kind=PPOTrainer, **settings):
@@ -77,19 +76,6 @@ def test_the_answer_of_an_engine_is_lists():
     assert made.responses.tolist() == [[7, 8, 1], [9, 1, 0]] and made.mask.tolist()[1] == [True, True, False]
     assert made.log_probs.tolist() == [[-0.5, -1.0, -1.5], [-2.0, -2.5, 0.0]]
     assert Generation.from_lists([[7]], None, 0).log_probs.isnan().all()
-
-
-@named(
-    "tokens, log_probs, sentence",
-    {
-        "no-response": ([], None, r"expected a token in each response, got lengths \[\]; ask for at least one"),
-        "an-empty-response": ([[7], []], None, r"expected a token in each response, got lengths \[1, 0\]"),
-        "too-few-log-probs": ([[7, 1]], [[-1.0]], r"log-probability for each token, got \[1\] for .* of \[2\] tokens"),
-    },
-)
-def test_lists_that_are_no_responses_are_one_sentence(tokens, log_probs, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Generation.from_lists(tokens, log_probs, pad_token_id=0)
 
 
 def rounding(share: float):

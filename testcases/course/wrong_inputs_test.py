@@ -235,7 +235,16 @@ def test_a_wrong_answer_of_a_reward_is_one_sentence(reward, sentence):
     refused(lambda: make_scorer(reward, hub.tokenizer())(ids, ids == 9, 1), sentence)
 
 
-FILES = {
+OTHERS = {
+    "no-response": (
+        lambda path: Generation.from_lists([], None, 0),
+        "expected a token in each response, got lengths []; ask for at least one",
+    ),
+    "an-empty-response": (lambda path: Generation.from_lists([[7], []], None, 0), "got lengths [1, 0]; ask"),
+    "too-few-log-probs": (
+        lambda path: Generation.from_lists([[7, 1]], [[-1.0]], 0),
+        "expected a log-probability for each token, got [1] for responses of [2] tokens",
+    ),
     "no-file": (lambda path: read_prompts(path / "none.txt"), "expected PROMPTS to be a text or JSONL file"),
     "a-table": (lambda path: read_prompts(path / "a.csv"), "a.csv; rename JSON lines to .jsonl, one prompt a line to"),
     "no-lines": (lambda path: read_prompts(wrote(path, "a.txt", "\n\n")), "got none; write one a line"),
@@ -262,6 +271,6 @@ def wrote(path: Path, name: str, content: str) -> Path:
     return path / name
 
 
-@named("call, sentence", FILES)
-def test_a_wrong_file_model_or_function_is_one_sentence(call, sentence, tmp_path):
+@named("call, sentence", OTHERS)
+def test_another_wrong_input_is_one_sentence(call, sentence, tmp_path):
     refused(lambda: call(tmp_path), sentence)
