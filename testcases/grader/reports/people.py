@@ -26,6 +26,8 @@ FILE = "class.csv"
 """The copy in OUT."""
 COLUMNS = {
     "name": ("name", "full name", "student name", "student"),
+    "first": ("first name", "firstname"),
+    "last": ("last name", "lastname", "surname"),
     "id": ("id", "canvas id", "user id"),
     "identifier": ("identifier",),
     "sis_id": ("sis_id", "sis user id", "id number", "student id"),
@@ -139,17 +141,20 @@ def read(path: Path) -> People:
     found = People(header=header)
     seen: dict[str, int] = {}
     for number, row in rows:
+        values: dict[str, Any] = {key: row[place].strip() for key, place in places.items()}
+        parts = ", ".join(filter(None, (values.pop("last", ""), values.pop("first", ""))))
+        values["name"] = values.get("name") or parts or values.get("identifier", "")
         # Canvas's points, its test student, and the line that says whose marks are posted by hand are nobody.
-        if row[0].strip().lower() in ("points possible", "student, test"):
-            found.possible = row if "possible" in row[0].lower() else found.possible
+        if row[0].strip().lower() == "points possible":
+            found.possible = row
+            continue
+        if values["name"].lower() == "student, test":
             continue
         if not row[0].strip() and any("Manual Posting" in cell for cell in row):
             continue
         if any(row[len(header) :]):
             told = f"expected {len(header)} cells, got {len(row)}; a comma needs quotes"
             raise ValueError(f"{path.name}, line {number}: {told}")
-        values: dict[str, Any] = {key: row[place].strip() for key, place in places.items()}
-        values["name"] = values.get("name") or values.get("identifier", "")
         person = Person(number, cells=tuple(row), **values)
         if not person.key:
             raise ValueError(f"{path.name}, line {number}: expected a name or an id, got {clean(','.join(row))!r}")

@@ -239,6 +239,7 @@ MOODLE = (
     "Participant 21,Ann Lee,Ann@x.edu,,50,-,\nParticipant 22,Cem Öz,c@x.edu,7,50,-,old\n"
 )
 NAMES = "Name,Login\nAnn Lee,al3\nBob Smith,bob-x\n雷 李,x\n"
+IN_TWO = "LastName,FirstName,ID,Section\n    Points Possible,,,\nLee,Ann,11,A\nStudent,Test,99,A\n"
 CLASSROOM = "identifier,github_username,github_id,name\nAnn Lee,al3,1,\n"
 TWICE = "2 submissions fit line 2 of the list: remove those that do not count"
 
@@ -261,6 +262,7 @@ def one(system: str, folder: str, name: str = "", *ids: str) -> Sheet:
         "gradescope-another": (MOODLE, [one("Gradescope", "Ann Lee", "Ann Lee", "eve@x.edu")], [NOBODY]),
         "github": (NAMES, [one("GitHub", f"hw-2-{who}") for who in ("al3", "bob-x", "e")], ["al3", "bob-x", NOBODY]),
         "github-identifier": (CLASSROOM, [one("GitHub", "hw-2-al3"), one("folder", "Bo")], ["Ann Lee", NOBODY]),
+        "folder-name-in-two": (IN_TWO, [one("folder", "Ann Lee"), one("folder", "Test Student")], ["11", NOBODY]),
         "folder-turned": (NAMES, [one("folder", "Lee, Ann")], ["al3"]),
         "folder-without-spaces": (NAMES, [one("folder", "李雷")], ["x"]),
         "folder-two-of-one-name": (CANVAS, [one("folder", "Cem Öz")], ["fits several lines of the list (4, 5)"]),
