@@ -103,9 +103,13 @@ test-all: $(READY) $(LAB_READY) ## Check everything that must pass before a chan
 progress: $(READY) ## Show how far you are, lesson by lesson
 	@$(BIN)/python -m testcases.harness.student.progress
 
+# A lesson as hint and reset know it: 4, 04, lesson04 or lesson04_gae.
+WATCHED = $(sort $(filter testcases/lesson%,$(wildcard testcases/lesson$(shell printf %02d '$(LESSON)' 2>/dev/null)_* \
+  testcases/lesson$(LESSON)_* testcases/$(LESSON)_* testcases/$(LESSON))))
+
 watch: $(READY) ## Run a lesson's tests at each save, until Ctrl-C [LESSON=4]
-	@test -n '$(LESSON)' || { echo 'error: expected a lesson, got none; run: make watch LESSON=4'; exit 1; }
-	@$(BIN)/watchfiles --filter python '$(BIN)/python -m pytest $(wildcard testcases/lesson$(shell printf %02d '$(LESSON)')_*)' tutorial
+	@test -n '$(WATCHED)' || { echo "error: expected a lesson, got '$(LESSON)'; run: make watch LESSON=4"; exit 1; }
+	@$(BIN)/watchfiles --filter python '$(BIN)/python -m pytest $(WATCHED)' tutorial
 
 contest: $(READY) ## Compare PPO with RLOO, GRPO, DAPO, DPO and best of n, by gold reward [SEEDS=1 OUT=runs/contest STACK=tutorial]
 	@echo "make contest: each method from the same SFT model$(if $(filter 1,$(SEEDS)),; about two minutes on two cores)"

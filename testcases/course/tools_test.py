@@ -109,3 +109,13 @@ def test_what_make_would_run_is_a_script_that_a_shell_can_read(target: str) -> N
     written = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     read = subprocess.run(["sh", "-n"], input=written, capture_output=True, text=True)
     assert written and read.returncode == 0, read.stderr + written
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [*dict.fromkeys(["4", "04", "lesson04", "lesson04_gae"], "testcases/lesson04_gae").items(), ("99", "")],
+)
+def test_make_watch_knows_a_lesson_by_the_names_that_make_hint_knows(name: str, found: str):
+    run = ["make", "-n", "watch", f"LESSON={name}"]
+    written = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert f"test -n '{found}' ||" in written and f"-m pytest {found}'" in written
