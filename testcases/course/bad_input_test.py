@@ -77,19 +77,22 @@ def test_a_strange_answer_is_one_clear_failure(tmp_path: Path, body: str, kind: 
     assert "make hint LESSON=4" in str(first)
 
 
+NO_FILE = "there is no file tutorial/lesson04_gae/gae.py"
 FILES = {
-    "bytes": (b"\xff\xfe\x00\x00\x9c", "save it as UTF-8"),
-    "raises-when-it-is-loaded": (b"import no_such_package\n", "import no_such_package"),
+    "bytes": (lambda file: file.write_bytes(b"\xff\xfe\x00\x00\x9c"), "gae.py does not load", "save it as UTF-8"),
+    "raises": (lambda file: file.write_text("import no_such_package\n"), "gae.py does not load", "import no_such_p"),
+    "missing": (lambda file: file.rename(file.with_name("Gae (1).py")), "missing", NO_FILE),
+    "missing-folder": (lambda file: shutil.rmtree(file.parent), "missing", NO_FILE),
 }
 
 
 @pytest.mark.slow
-@named("content, sentence", FILES)
-def test_a_file_that_does_not_load(tmp_path: Path, content: bytes, sentence: str):
+@named("spoil, kind, sentence", FILES)
+def test_a_file_that_does_not_load(tmp_path: Path, spoil: Callable[[Path], object], kind: str, sentence: str):
     folder = solved_folder(tmp_path)
-    (folder / LESSON / FILE).write_bytes(content)
+    spoil(folder / LESSON / FILE)
     first = first_failures(folder, ["compute_gae"])["compute_gae"]
-    assert first.kind == "gae.py does not load" and sentence in str(first)
+    assert first.kind == kind and sentence in str(first)
 
 
 def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path):
@@ -102,16 +105,6 @@ def test_a_file_that_never_loads_is_waited_for_once(tmp_path: Path):
     assert {first.kind for first in found.values()} == {"gae.py does not load"} and len(found) > 2
     assert "does a loop never end" in str(found["td_errors"]) and "called" not in str(found["td_errors"])
     assert loaded.read_text("utf-8") == "."
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", ["gae.py", ""], ids=["file", "folder"])
-def test_a_missing_file(tmp_path: Path, missing: str):
-    folder = solved_folder(tmp_path)
-    target = folder / LESSON / missing
-    shutil.rmtree(target) if target.is_dir() else target.rename(target.with_name("Gae (1).py"))
-    first = first_failures(folder, ["compute_gae"])["compute_gae"]
-    assert first.kind == "missing" and "there is no file tutorial/lesson04_gae/gae.py" in str(first)
 
 
 def test_a_renamed_function(tmp_path: Path):

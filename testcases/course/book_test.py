@@ -197,12 +197,8 @@ def test_a_lesson_leads_to_its_other_pages_its_issues_its_terms_and_its_names(bo
     assert 'href="https://github.com/DLR-RM/stable-baselines3/issues/127">stable-baselines3#127</a>' in text
     assert 'href="../../book/made/reference_lesson05_ppo_loss.html#compute_ppo_loss"' in text
     term = re.search(r'href="../glossary.html#(term-[\w-]+)" title="[^"]', text)
-    row = (
-        (book / "tutorial/glossary.html")
-        .read_text("utf-8")
-        .partition(f'id="{term and term[1]}"')[2]
-        .partition("</tr>")[0]
-    )
+    glossary = (book / "tutorial/glossary.html").read_text("utf-8")
+    row = glossary.partition(f'id="{term and term[1]}"')[2].partition("</tr>")[0]
     assert 'lang="zh"' in row and 'README.html">' in row
 
 

@@ -162,14 +162,9 @@ def test_plain_data_holds_no_live_object():
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty `.progress/`."""
-    for module in (progress, hint, reset):
-        for name, value in (
-            ("FOLDER", tmp_path),
-            ("STATE", tmp_path / "tests.json"),
-            ("SHOWN", tmp_path / "hints.json"),
-        ):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(progress, "STATE", tmp_path / "tests.json")
+    monkeypatch.setattr(hint, "SHOWN", tmp_path / "hints.json")
+    monkeypatch.setattr(reset, "FOLDER", tmp_path)
     return tmp_path
 
 

@@ -149,19 +149,14 @@ def test_what_ends_a_run_early_is_one_sentence_and_keeps_its_picture(
 TEXT = (FOLDER / "README.md").read_text("utf-8")
 
 
-def recorded_rows() -> list[list[tuple[float, ...]]]:
-    """Update, proxy, gold and KL of both runs that the text shows."""
-    return [[tuple(map(float, line.split()[:4])) for line in run.splitlines()] for run in records.printed("lesson00")]
-
-
 def test_the_text_shows_what_was_recorded() -> None:
     """To record it again: python -m testcases.course.records lesson00."""
     recorded = "".join(records.printed("lesson00")).splitlines()
     shown = re.findall(r"^ +\d+ +-?\d+\.\d\d .*$", TEXT, re.MULTILINE)
     assert len(shown) == 9
     for said in shown:
-        assert any(said == line or (said.endswith(" ...") and line.startswith(said[:-3])) for line in recorded), said
-    priced, free = recorded_rows()
+        assert any(records.is_line(said, line) for line in recorded), said
+    priced, free = map(records.rows, records.printed("lesson00"))  # update, proxy, gold and KL
     words = " ".join(TEXT.split())
     assert f"falls from {free[5][2]:.2f} to 0 in three updates" in words and abs(free[8][2]) < 0.005
     assert inspect.signature(screen.train).parameters["kl_coef"].default == screen.KL_COEF
@@ -174,6 +169,6 @@ def test_without_the_price_a_new_run_is_hacked_as_well(monkeypatch: pytest.Monke
     """On every processor, with the digits of its own: both rewards rise, and then only the proxy."""
     monkeypatch.setattr(screen, "UPDATES", 10)
     proxy, gold, kl, _ = zip(*screen.train(0.0), strict=True)
-    _, free = recorded_rows()
+    _, free = map(records.rows, records.printed("lesson00"))
     assert (proxy[0], gold[0]) == pytest.approx(free[0][1:3], abs=0.1) and abs(kl[0]) < 1e-3
     assert proxy[0] + 0.3 < proxy[3] < proxy[9] - 0.3 and gold[0] + 0.2 < max(gold) and gold[9] < 0.5 and kl[9] > 10

@@ -72,10 +72,8 @@ def test_conversations_become_prompts_by_the_lines_of_the_page():
     words = hub.tokenizer(chat=True)
     names = {"conversations": [talk], "answers": [3], "tokenizer": words, "trainer": language_run(counts, words)}
     exec(lines, names)
-    assert (
-        words.decode(names["rows"][0]["input_ids"])
-        == "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
-    )
+    said = "<|user|>hi<|end|><|assistant|>yo<|end|><|user|>a<|end|><|assistant|>"
+    assert words.decode(names["rows"][0]["input_ids"]) == said
     assert SEEN[0][1] == [3] * len(SEEN[0][1])
     for talks in ([talk], [{"prompt": talk}]):
         with pytest.raises(ValueError, match=r"; tokenizer\.apply_chat_template\(messages, .* token ids of messages"):

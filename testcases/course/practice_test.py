@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testcases.course import records
-from testcases.course.records import NUMBER, TRAINING, Change, changes, codes, output_of, programs, readme
+from testcases.course.records import NUMBER, TRAINING, Change, Rows, changes, codes, output_of, programs, readme, rows
 from testcases.harness.catalog import TUTORIAL
 
 ARITHMETIC = [
@@ -20,7 +20,6 @@ ARITHMETIC = [
     for path in sorted(TUTORIAL.glob("lesson*/*.md"))
     if any(said for _, said in programs(path)) and path.parent.name[:8] not in ("lesson00", *TRAINING)
 ]
-Rows = list[list[float]]
 
 
 def differing(said: str, got: str) -> str | None:
@@ -78,11 +77,7 @@ def unrecorded(said: str, output: str) -> list[str]:
         assert len(numbers) == len(found), (numbers, found)
         return [number for number, value in zip(numbers, found, strict=True) if not rounds_to(value, number)]
     assert len(lines) == len(recorded), (said, output)
-    return [line for line, one in zip(lines, recorded, strict=True) if not is_line(line, one)]
-
-
-def is_line(said: str, recorded: str) -> bool:
-    return said == recorded or (said.endswith(" ...") and recorded.startswith(said[:-3]))
+    return [line for line, one in zip(lines, recorded, strict=True) if not records.is_line(line, one)]
 
 
 @pytest.mark.parametrize("lesson", TRAINING)
@@ -104,11 +99,6 @@ def test_the_map_says_when_and_on_what_the_training_runs_were_recorded():
     for lesson, one in records.recorded().items():
         day = date.fromisoformat(one["date"])
         assert f"{day.day} {day:%B %Y}" in text and one["processor"] in text, (lesson, one["date"], one["processor"])
-
-
-def rows(output: str) -> Rows:
-    """The numbers of each line that has some."""
-    return [[float(one) for one in found] for line in output.splitlines() if (found := NUMBER.findall(line))]
 
 
 def labels(output: str) -> list[str]:

@@ -31,6 +31,7 @@ PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"^```\n(.*?)^```$|\A\s*\|[^\n]*\n\|[-| ]*\n((?:\|[^\n]*\n)+)", re.MULTILINE | re.DOTALL)
 """A fence, or the rows of a table directly below the program."""
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:e\d+)?")
+Rows = list[list[float]]
 TRAINING = ("lesson02", "lesson05", "lesson09", "lesson11", "lesson12")
 """Lessons whose practice trains a model; of lesson 0 it is the lesson's own file."""
 
@@ -152,6 +153,15 @@ def recorded() -> dict[str, Any]:
 def printed(lesson: str) -> list[str]:
     """What each program of a lesson printed when it was recorded."""
     return ["\n".join(lines) + "\n" for lines in recorded()[lesson]["printed"]]
+
+
+def rows(output: str) -> Rows:
+    """The numbers of each line that has some."""
+    return [[float(one) for one in found] for line in output.splitlines() if (found := NUMBER.findall(line))]
+
+
+def is_line(said: str, recorded: str) -> bool:
+    return said == recorded or (said.endswith(" ...") and recorded.startswith(said[:-3]))
 
 
 def processor_name() -> str:

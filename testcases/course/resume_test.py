@@ -110,28 +110,18 @@ def test_a_resumed_run_may_have_fewer_prompts(copied):
     assert len(run.train(PROMPTS[:1])) == UPDATES
 
 
-def cut_off(file: Path) -> None:
-    content = file.read_bytes()
-    file.write_bytes(content[: len(content) // 2])
-
-
-def flip_a_bit(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def nothing(file: Path) -> None:
-    pass
+def flip_a_bit(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
 DAMAGED = "expected a whole checkpoint, got .*cut off or damaged; start a new run"
 UNFIT = {
-    "cut-off": (cut_off, {}, DAMAGED),
+    "cut-off": (lambda content: content[: len(content) // 2], {}, DAMAGED),
     "a-flipped-bit": (flip_a_bit, {}, DAMAGED),
-    "other-settings": (nothing, {"kl_coef": 0.3}, "of a run with the same settings, got kl_coef 0.05 in"),
+    "other-settings": (bytes, {"kl_coef": 0.3}, "of a run with the same settings, got kl_coef 0.05 in"),
     "another-optimizer": (
-        *(nothing, {"optimizer": lambda groups: torch.optim.SGD(groups)}),
+        *(bytes, {"optimizer": lambda groups: torch.optim.SGD(groups)}),
         "of a run with the same optimizer, got momentum of group 0 missing in .* and 0 here",
     ),
 }
@@ -139,7 +129,7 @@ UNFIT = {
 
 @named("damage, settings, sentence", UNFIT)
 def test_a_checkpoint_that_does_not_fit_is_refused_before_anything_is_replaced(damage, settings, sentence, copied):
-    damage(copied)
+    copied.write_bytes(damage(copied.read_bytes()))
     run = trainer(**settings)
     before = str(run._state())
     with pytest.raises(ValueError, match=sentence):
