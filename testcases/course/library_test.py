@@ -169,11 +169,8 @@ assert place.startswith({str(wheel.parent)!r}), place
 assert not {set(COURSE[1:])} & set(sys.modules)
 sys.exit(main([*{command!r}.split(), "--set", {hub.SET!r}]) or main(["configs"]))
 """
-    said = run(
-        "\n".join([*SCRIPTS[:2], *scripts_of("from_trl.md"), *scripts_of("../../ppo_by_hand/README.md"), by_command]),
-        folder,
-        wheel,
-    )
+    scripts = *SCRIPTS[:2], *scripts_of("from_trl.md"), *scripts_of("../../ppo_by_hand/README.md"), by_command
+    said = run("\n".join(scripts), folder, wheel)
     assert "score " in said and "saved tuned-by-command/policy" in said
     assert Path(said.splitlines()[-1], "ddp.yaml").is_file()
     for result in ("tuned", "tuned-lora", "tuned-by-command/policy"):

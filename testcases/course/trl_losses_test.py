@@ -49,9 +49,8 @@ def ours(name: str, now: Tensor, advantages: Tensor) -> Tensor:
     if name in ("gspo", "rloo"):
         return of_whole_responses(now, advantages, *((0.2, True) if name == "gspo" else (0.3, False)))
     loss = {"grpo": loop.grpo_loss, "dr_grpo": loop.dr_grpo_loss}.get(name, loop.dapo_loss)
-    per_token = (
-        loop.PRESET.max_new_tokens / 9.0 if name == "dr_grpo" else 1.0
-    )  # the constants of the contest and of TRL
+    # The constants of the contest and of TRL.
+    per_token = loop.PRESET.max_new_tokens / 9.0 if name == "dr_grpo" else 1.0
     return per_token * loss(now, ROLLOUT, advantages, 0.3 if name == "kl" else 0.0)
 
 
@@ -61,9 +60,8 @@ def test_advantages_of_a_group_agree_with_trl():
     agree(loop.rloo_advantages(ROLLOUT, 0.0), ADVANTAGES["rloo"])
     priced = ROLLOUT.scores - 0.3 * ((OLD - REF) * MASK).sum(dim=1)  # the contest's KL, in the reward of a response
     agree(loop.rloo_advantages(ROLLOUT, 0.3), loop.rloo_advantages(replace(ROLLOUT, scores=priced), 0.0))
-    agree(
-        group_advantages(priced.view(-1, 4), divide_by_std=False).flatten() * 4 / 3, loop.rloo_advantages(ROLLOUT, 0.3)
-    )
+    of_groups = group_advantages(priced.view(-1, 4), divide_by_std=False).flatten()
+    agree(of_groups * 4 / 3, loop.rloo_advantages(ROLLOUT, 0.3))
 
 
 @pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "gspo", "kl", "rloo"])

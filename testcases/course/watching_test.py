@@ -100,9 +100,8 @@ def test_a_resumed_run_does_not_say_again_what_was_said(capsys):
 def test_a_diverged_run_says_which_check_failed_first():
     with RunLog(None, [HEALTHY, HEALTHY | {"clip_fraction": 0.7}]) as log:
         log.write(3, HEALTHY)
-        with pytest.raises(
-            DivergedError, match="at update 4: NaN or infinity in value_loss: .*failed: update 2: the steps"
-        ):
+        told = "at update 4: NaN or infinity in value_loss: .*failed: update 2: the steps"
+        with pytest.raises(DivergedError, match=told):
             log.write(4, HEALTHY | {"value_loss": math.nan})
 
 
