@@ -193,7 +193,8 @@ def _of_the_run(sheet: Sheet) -> Iterator[tuple[str, str]]:
     elif sheet.status != status.GRADED:
         yield status.NOT_GRADED, f"{sheet.status}: {said}"
     tampered = [one.name for one in sheet.exercises if one.status == status.TAMPER]
-    killed = [f"{one.name} ({one.status})" for one in sheet.exercises if one.status in status.ENDED and one.loads]
+    ended = *status.ENDED, status.NOT_ASKED
+    killed = [f"{one.name} ({one.status})" for one in sheet.exercises if one.status in ended and one.loads]
     for kind, names in ((status.TAMPER, tampered), (status.KILLED, killed)):
         if names:
             yield kind, ", ".join(names)

@@ -143,6 +143,7 @@ def test_who_needs_a_look_comes_by_urgency_and_without_a_verdict_there_is_no_mar
         *(("cem", "not graded"), ("dan", "not graded"), ("eve", "killed"), ("hal", "killed")),
         *(("bob", "a second copy"), ("bob", "an older attempt")),
     ]
+    assert all(f"({status})" in looks(tmp_path) for status in ("crash", "memory", "timeout", "not-asked"))
     found = {row["folder"]: (row["points"], row["flags"]) for row in table(tmp_path)}
     assert found["bob"] == ("3", "NOT SANDBOXED | an older attempt | does not load | a second copy")
     assert found["cem"] == found["dan"] == ("", "not graded")
