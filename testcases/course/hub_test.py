@@ -23,11 +23,6 @@ from testcases.harness.suite.asserts import named
 SETTINGS = f"{SET} learning_rate=0.01"
 
 
-@pytest.fixture(autouse=True)
-def on_its_own():
-    CALLS.clear()
-
-
 @pytest.fixture(scope="module")
 def gpt2(tmp_path_factory) -> str:
     return causal(tmp_path_factory.mktemp("models") / "gpt2")
@@ -54,6 +49,7 @@ ROWS = (
 )
 def test_a_tuned_policy_loads_anywhere_and_has_moved(family, chat, reward, tmp_path):
     """A reward function gets the column that it names, of the prompt's own line; its scores are not clipped."""
+    CALLS.clear()
     source = causal(tmp_path / "model", family, tokenizer(chat))
     assert run(tmp_path, source, reward, "--set", f"{SETTINGS} batch_size=5", lines=ROWS, name="p.jsonl") == 0
     out = tmp_path / "out"
