@@ -56,6 +56,15 @@ def test_a_failure_says_what_pytest_expected_in_words():
     assert "wrong value\nexpected a sum above 9\ngot      [1, 3]" in of(a_plain_assert)
 
 
+def test_a_test_that_expects_what_is_wrong_blames_nobody():
+    def expects_more():
+        assert_equal(td_errors(**EPISODE), [1.01, 3.0])
+
+    with Engine(executor.InProcess(SOLUTIONS, own=False)).active():
+        failed = Case(entries(LESSON)[0], "", expects_more, {}).run()
+    assert isinstance(failed, CheckFailed) and failed.kind == "wrong value" and not failed.causes, failed
+
+
 def test_a_cause_in_a_neighbor_is_named(tmp_path: Path):
     folder = solved_folder(tmp_path)
     replace_body(folder, "return rewards + gamma * values[..., 1:] - values[..., :-1]")

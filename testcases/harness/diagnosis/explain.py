@@ -17,7 +17,7 @@ from dataclasses import replace
 from ..catalog import read_lesson
 from ..execution.errors import Missing
 from ..execution.executor import Executor, InProcess
-from ..execution.messages import Call, Outcome
+from ..execution.messages import Call, Outcome, fields_of, identical
 from ..oracle.mutations import suspects
 from ..oracle.reference import Reference, examples, kept
 from ..report.failures import CheckFailed
@@ -86,7 +86,8 @@ class Explanation:
         asked, right, mine = seen
         key = asked.lesson, asked.exercise
         if same_outcome(right, mine):  # Too near to the right answer for any mistake to tell.
-            return Diagnosis((sign,) if (sign := self._sign(seen)) else ())
+            is_right = identical(fields_of(right.value)[0], fields_of(mine.value)[0])  # then the test is wrong
+            return Diagnosis((sign,) if not is_right and (sign := self._sign(seen)) else ())
         earlier = self._failed.setdefault(key, [])
         if known := self._known(seen):
             earlier[:] = [*earlier, seen][-MAX_FAILED:]
