@@ -75,7 +75,7 @@ def grade_all(hand_ins: list[HandIn], out: Path, batch: Batch) -> None:
     """
     results = out / "results"
     results.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for left in results.glob(".*.tmp"):  # By a run that was killed.
+    for left in (*out.glob(".*.[0-9]*.tmp"), *results.glob(".*.tmp")):  # By a run that was killed.
         left.unlink()
     plan(batch.assignment.exercises)  # Before processes are forked, so that each has the suites.
     staging.prepare(batch.assignment.exercises)

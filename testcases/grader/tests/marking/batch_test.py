@@ -68,8 +68,9 @@ def test_killed_stopped_and_then_left_alone(bubblewrap: None, tmp_path: Path):
         assert ("stopped; what has been graded is kept" in told) == (how == signal.SIGINT), told
         assert kept.items() <= times(out).items(), "graded twice"
         kept = times(out)
-    done = grade(folder, out)
+    done = grade(folder, put(out, {".marks.csv.17.tmp": "folder,stu"}))
     assert done.returncode == 0 and kept.items() <= times(out).items(), "graded twice"
+    assert not [*out.glob(".*.tmp")]
 
     secret = (out / "secret.key").read_text("ascii").strip()
     assert len(bytes.fromhex(secret)) == 16
