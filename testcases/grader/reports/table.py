@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,7 +108,8 @@ def read(out: Path) -> list[Line]:
             raise ValueError(f"{where}: expected {len(header)} cells, got {len(row)}; a comma needs quotes")
         line = dict(zip(names, [unguarded(value).strip() for value in row], strict=True))
         if line["score"] and _number(line["score"]) is None:
-            raise ValueError(f"{where}: score: expected a number from 0, got {clean(line['score'])!r}")
+            wanted = f"a number from 0{', without a comma before three digits' if ',' in line['score'] else ''}"
+            raise ValueError(f"{where}: score: expected {wanted}, got {clean(line['score'])!r}")
         column = "folder" if line["folder"] else "id"
         if not line[column]:
             raise ValueError(f"{where}: expected a folder or an id, got neither")
@@ -125,6 +127,8 @@ def _is_edited(line: Line) -> bool:
 
 
 def _number(text: str) -> float | None:
+    if re.fullmatch(r"[1-9]\d{0,2},\d{3}", text):
+        return None  # To some people 1,000 is a thousand, and to others one.
     try:
         value = float(text.replace(",", "."))
     except ValueError:

@@ -206,6 +206,11 @@ HEAD, MARKS, CLASS = ",".join(table.COLUMNS), "marks.csv", "class.csv"
         "a-column-twice": (MARKS, HEAD + ",score", "each once"),
         "another-encoding": (MARKS, (HEAD + "\nMüller,,,,,,,,\n").encode("cp1252"), "expected UTF-8"),
         "a-formula": (MARKS, HEAD + "\nann,,,,=B2+1,,,,\n", "line 2: score: expected a number from 0, got '=B2+1'"),
+        "a-thousand-or-one": (
+            MARKS,
+            HEAD + '\nann,,,,"1,000",,,,\n',
+            "a number from 0, without a comma before three digits",
+        ),
         "below-0": (MARKS, HEAD + "\nann,,,,-1,,,,\n", "got '-1'"),
         "no-number": (MARKS, HEAD + "\nann,,,,nan,,,,\n", "got 'nan'"),
         "twice": (MARKS, HEAD + "\n'=ann,,,,1,,,,\n=ann,,,,2,,,,\n", "line 3: '=ann' has line 2 as well"),
