@@ -67,7 +67,8 @@ def find(folder: Path) -> list[HandIn]:
     if not folder.is_dir():
         raise ValueError(f"SUBMISSIONS: there is no folder {str(folder)!r}")
     paths = sorted(folder.iterdir())
-    if own := [path.name for path in paths if path.name in ("tutorial", *lesson_names())]:
+    tops = "tutorial", *lesson_names()
+    if own := [path.name for path in paths if path.name in tops]:
         raise ValueError(
             f"expected a folder with one subfolder (or archive) a student, got one with {own[0]} in it: "
             f"put it into a folder of the student's name"
@@ -80,7 +81,9 @@ def find(folder: Path) -> list[HandIn]:
             by_key.setdefault((hit.re, f"{hit['name'] or 'anon'}_{_id(hit)}"), []).append((path, hit))
         elif authors.get(path.name):
             found += _of_gradescope(path, authors[path.name])
-        elif not NOT_SUBMITTED.fullmatch(path.name):
+        elif not NOT_SUBMITTED.fullmatch(path.name) or (
+            path.name[0] == "." and any(os.path.isdir(path / top) for top in tops)  # A student's, for all that.
+        ):
             is_clone = os.path.exists(path / ".git")  # Path.exists raises at a folder that may not be read.
             system = "GitHub" if is_clone else "folder" if path.is_dir() else "archive"
             found.append(HandIn(stem_of(path.name), parts=[(path, path.name)], system=system))

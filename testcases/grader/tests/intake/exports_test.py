@@ -86,8 +86,8 @@ LAYOUTS = {
         "hw2-al graded |hw2-bo graded ",
     ),
     "folder": (
-        f"ann/{TREE}|De la Cruz, Eva/gae.py|submission_1/gae.py|__MACOSX/ann/x|Thumbs.db",
-        "De la Cruz, Eva graded |ann graded |submission_1 graded ",
+        f"ann/{TREE}|.bo/{TREE}|De la Cruz, Eva/gae.py|submission_1/gae.py|__MACOSX/ann/x|Thumbs.db|.cache/gae.py",
+        ".bo graded |De la Cruz, Eva graded |ann graded |submission_1 graded ",
     ),
 }
 """The system, the names in its export, and who is found: name, status, and the surest id."""
