@@ -71,9 +71,10 @@ def if_right(test: str, error: BaseException | None) -> str:
     if error.kind == "wrong dtype" or error.kind.endswith(BY_ROUNDING):
         return f"Your formula is right; this is about {PRECISION}."
     is_slope = error.kind in ("wrong gradient", "no gradient", "carries a gradient")
-    words = f"{error.kind} {test.partition('::')[2]}" if is_slope or not hard(asked) else ""
+    found = hard(asked)
+    words = f"{error.kind} {test.partition('::')[2]}" if is_slope or not found else ""
     # A NaN that did not enter is not at fault where something else is hard, too.
-    found = [what for what in hard(asked) if what != NOT_FINITE or "NaN" in error.kind] or hard(asked)
+    found = tuple(what for what in found if what != NOT_FINITE or "NaN" in error.kind) or found
     about = next((text for pattern, text in BY_NAME.items() if re.search(pattern, words)), "".join(found[:1]))
     return f"Your formula is right; this is about {about}." if about else ""
 
