@@ -8,7 +8,7 @@ import torch
 from solutions.lesson08_rollout import Generation, recompute_log_probs
 from testcases.harness.doubles.models import TinyLM
 from testcases.harness.suite.asserts import assert_equal, assert_equals_reference, named, scenario
-from testcases.lesson08_rollout.examples import CASE, readable
+from testcases.lesson08_rollout.examples import AS_BEFORE, CASE, SEEN, readable
 from tutorial.lesson08_rollout import Experience, evaluate_responses, generate, sample_token
 
 T, F = True, False
@@ -58,7 +58,13 @@ def test_rows_keeps_a_masked_column_between_real_tokens():
     assert_equal(scenario("picked", of=Experience.rows)(tensors=stored, index=[0, 1]), cut)
 
 
-@pytest.mark.points(3)
+@pytest.mark.parametrize("broken", ["critic", "reference", "score"])
+def test_evaluate_responses_restores_the_modes_after_an_error(broken):
+    text = {"input_ids": [[2], [3]], "attention_mask": [[T], [T]], "responses": [[2], [3]], "mask": [[T], [T]]}
+    assert_equal(SEEN(**text, broken=broken), **AS_BEFORE)
+
+
+@pytest.mark.points(2)
 def test_evaluate_responses_lets_no_nan_in_from_behind_the_end():
     # Reference and critic say NaN behind the padding and the stop token.
     behind = torch.tensor([True, True, False, False, False])

@@ -15,6 +15,8 @@ SHARES = scenario("shares", of=sample_token)
 WRITES = scenario("lm_writes", of=generate)
 YIELDED = scenario("yielded", of=ExperienceBuffer.minibatches)
 EVALUATED = scenario("evaluated", of=evaluate_responses)
+SEEN = scenario("seen_by_score", of=evaluate_responses)
+AS_BEFORE = {"modes as before": True, "mode of the reference as before": True, "attributes as before": True}
 
 
 def examples(seed: int) -> list[Call]:
@@ -297,7 +299,6 @@ def _evaluating_by_models(draw: torch.Generator) -> list[Call]:
 
 
 def _evaluating_in_special_cases(draw: torch.Generator) -> list[Call]:
-    seen = scenario("seen_by_score", of=evaluate_responses)
     own_base = scenario("evaluated_by_its_own_base", of=evaluate_responses)
     text, many = _responses(draw, [3, 1], 6), torch.arange(40).reshape(20, 2) % 4
     shown = {"input_ids": torch.randint(2, 6, (2, 2), generator=draw), "attention_mask": _left_padded([1, 2])}
@@ -307,8 +308,8 @@ def _evaluating_in_special_cases(draw: torch.Generator) -> list[Call]:
     one = {"input_ids": [[2, 3]], "attention_mask": [[True, True]], "scores": [250.5], "whiten_rewards": True}
     one |= {"kl_coef": 0.3, "reference": normal_from(draw, 6, 6), "worth": normal_from(draw, 6).bfloat16()}
     return [
-        example(seen, **shown),
-        example(seen, input_ids=many + 2, attention_mask=many > -1, responses=many + 1, mask=many > -1),
+        example(SEEN, **shown),
+        example(SEEN, input_ids=many + 2, attention_mask=many > -1, responses=many + 1, mask=many > -1),
         example(EVALUATED, **one, responses=[[4, 1]], log_probs=torch.tensor([[-30.0, -0.5]]), mask=[[True, True]]),
         example(EVALUATED, **one, responses=[[4]], log_probs=[[-1.0]], mask=[[True]]),
         *(
