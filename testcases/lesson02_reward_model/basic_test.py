@@ -299,8 +299,8 @@ def test_train_reward_model_reads_each_side_with_its_own_mask():
     answer = TRAIN(
         table=[[3.0], [1.0], [100.0]],
         weight=[[1.0]],
-        chosen_ids=[[2, 2, 0]],
-        chosen_mask=[[False, False, True]],
+        chosen_ids=[[0, 2, 2]],
+        chosen_mask=[[True, False, False]],
         rejected_ids=[[1, 1, 2]],
         rejected_mask=[[True, True, False]],
         learning_rate=0.1,
