@@ -134,7 +134,7 @@ def test_training_step_that_cannot_move_keeps_the_ratio_at_1(settings):
 
 
 def test_training_step_keeps_the_reference_of_the_beginning():
-    # The policy cannot move, and the reference must not: the second update sees a KL from the same reference.
+    # The policy moves, but the reference must not: each update sees the KL from the same reference.
     answer = UPDATES(**REAL, updates=3, learning_rate=0.05, adam_epsilon=0.1, kl_target=0.5, kl_horizon=8)
     assert min(map(abs, answer["kl"][1:])) > 1e-3, "a KL from the reference that stays away from 0"
     assert_equals_reference(answer)
