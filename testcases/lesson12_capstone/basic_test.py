@@ -93,7 +93,7 @@ def test_train_sft_sees_each_demonstration_once(batch_size, sizes):
         f"batches of {', '.join(map(str, sizes))}"
     )
     assert sorted(sum(answer["first_tokens"], [])) == [0, 1, 2, 3], "each of the four rows exactly once"
-    assert len(answer["losses"]) == len(sizes), f"{len(sizes)} a loss per step"
+    assert len(answer["losses"]) == len(sizes), f"{len(sizes)} losses, one for each step"
 
 
 @pytest.mark.parametrize("seed", [0, 1])
