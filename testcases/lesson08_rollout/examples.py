@@ -334,10 +334,7 @@ BAD_PROMPTS = {
 }
 STORED = {"batches": (readable([2, 1], [3, 1]),), "size": 2, "seed": 0}
 BAD_BUFFERS = {"empty": ({"batches": ()}, ["experience", "got none"]), "size-0": ({"size": 0}, ["size"])}
-BAD_SCORES = {
-    "one-for-all": ({"scores": [1.0]}, ["2 responses", "got 1"]),
-    "nan": ({"scores": [1.0, math.nan]}, ["finite"]),
-}
+BAD_SCORES = {"one-for-all": ({"scores": [1.0]}, ["response", "1"]), "nan": ({"scores": [1.0, math.nan]}, ["finite"])}
 
 AGREEMENT = {sample_token: 3, ExperienceBuffer.minibatches: 3}
 REFUSALS = {
