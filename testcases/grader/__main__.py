@@ -151,8 +151,8 @@ def _dry(hand_ins: Sequence[HandIn], assignment: Assignment, known: People) -> i
     from .reports.people import match
     from .reports.sheets import Sheet
 
-    lessons = ", ".join(assignment.lessons)
-    print(f"{assignment.title}: {len(assignment.exercises)} exercises, {assignment.total:g} points: {lessons}")
+    worth = ", ".join(f"{lesson} {points:.4g}" for lesson, points in assignment.worth.items())
+    print(f"{assignment.title}: {len(assignment.exercises)} exercises, {assignment.total:g} points: {worth}")
     found = [read_submission(one, assignment.lessons) for one in hand_ins]
     sheets = [Sheet(one.student, one.file_name, system=one.system, name=one.name, ids=one.ids) for one in found]
     owners = match(sheets, known)
@@ -166,7 +166,8 @@ def _dry(hand_ins: Sequence[HandIn], assignment: Assignment, known: People) -> i
     print(f"{len(found)} found ({formats or 'none'}), {graded} to grade, {len(found) - graded} not to be graded")
     if known:
         have = {person.row for person, _ in owners.values() if person.row}
-        print(f"{len(have)} of the {len(known.people)} people on the list have handed in")
+        absent = clean("; ".join(person.name for person in known.people if person.row not in have))
+        print(f"{len(have)} of the {len(known.people)} people on the list have handed in{absent and f', not {absent}'}")
     for problem in canvas_doubts(known, assignment):
         print(problem)
     print("DRY: we graded nothing and wrote nothing")

@@ -45,6 +45,15 @@ class Assignment:
     def total(self) -> float:
         return self.points or sum(course_points().get(exercise, 0) for exercise in self.exercises)
 
+    @property
+    def worth(self) -> dict[str, float]:
+        """Lesson -> points."""
+        found = dict.fromkeys(self.lessons, 0.0)
+        possible = {exercise: float(course_points().get(exercise, 0)) for exercise in self.exercises}
+        for exercise, factor in self.factors(possible).items():
+            found[exercise[0]] += factor * possible[exercise]
+        return found
+
     def factors(self, possible: Mapping[Exercise, float]) -> dict[Exercise, float]:
         """What one point of the tests is worth in each exercise, from the points that its tests can give."""
         total, of_lesson = sum(possible.values()), dict[str, float]()
