@@ -38,17 +38,17 @@ WRONG = [
 
 @pytest.mark.parametrize("lesson, wrong", WRONG)
 def test_a_suite_rejects_the_wrong_answer(lesson: str, wrong: NamedChange):
-    assert is_rejected(with_change(lesson, wrong), wrong.exercise), f"no test of {wrong.exercise} rejects it"
+    assert is_rejected(with_change(lesson, wrong), lesson, wrong.exercise), f"no test of {wrong.exercise} rejects it"
 
 
-def is_rejected(subject: Executor, exercise: str) -> bool:
-    return any(failures(subject, exercise, explanation=NoExplanation))
+def is_rejected(subject: Executor, lesson: str, exercise: str) -> bool:
+    return any(failures(subject, exercise, lesson, explanation=NoExplanation))
 
 
 @pytest.mark.parametrize("lesson, wrong", WRONG[::SAMPLE])
 def test_the_wrong_answer_is_named(lesson: str, wrong: NamedChange):
     """By the first test that fails, in as many lines as a report may have. Where it raises, its exception speaks."""
-    first = next(failures(with_change(lesson, wrong), wrong.exercise))
+    first = next(failures(with_change(lesson, wrong), wrong.exercise, lesson))
     assert len(str(first).splitlines()) <= MAX_LINES, str(first)
     assert first.error or first.cause == wrong.name, f"it names {first.cause}:\n{first}"
 
@@ -103,7 +103,7 @@ def test_a_nan_made_0_at_the_end_is_rejected(number: int, exercise: str):
     lesson = read_lesson(str(number))
     file = f"{lesson.name}/{lesson.file_of(exercise)}"
     text = (SOLUTIONS / file).read_text("utf-8") + NAN_TO_0.format(name=exercise)
-    assert is_rejected(solutions_changed({file: text}), exercise)
+    assert is_rejected(solutions_changed({file: text}), lesson.name, exercise)
 
 
 @pytest.mark.slow
@@ -111,4 +111,4 @@ def test_a_nan_made_0_at_the_end_is_rejected(number: int, exercise: str):
 def test_a_look_at_a_hundred_steps_is_rejected(number: int, exercise: str):
     lesson = read_lesson(str(number)).name
     change = NamedChange(exercise, "short", "", "", edit(" => ".join(SHORT[number, exercise])))
-    assert is_rejected(with_change(lesson, change), exercise)
+    assert is_rejected(with_change(lesson, change), lesson, exercise)

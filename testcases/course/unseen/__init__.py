@@ -80,9 +80,9 @@ def subject_of(exercise: str, body: str) -> InProcess:
     return with_change(lesson_of(exercise), NamedChange(exercise, "unseen", "", "", instead(body)))
 
 
-def failures(subject: Executor, exercise: str, **options: Any) -> Iterator[CheckFailed]:
-    """Of its own tests, one after the other; the options are the engine's."""
+def failures(subject: Executor, exercise: str, lesson: str = "", **options: Any) -> Iterator[CheckFailed]:
+    """Of its own tests, one after the other; the options are the engine's. Two lessons have a `merge_moments`."""
     with Engine(subject, **options).active():
-        for case in cases_of(lesson_of(exercise), exercise):
+        for case in cases_of(lesson or lesson_of(exercise), exercise):
             if isinstance(verdict := case.run(), CheckFailed):
                 yield verdict
