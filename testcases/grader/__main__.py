@@ -166,7 +166,7 @@ def _dry(hand_ins: Sequence[HandIn], assignment: Assignment, known: People) -> i
     print(f"{len(found)} found ({formats or 'none'}), {graded} to grade, {len(found) - graded} not to be graded")
     if known:
         have = {person.row for person, _ in owners.values() if person.row}
-        absent = clean("; ".join(person.name for person in known.people if person.row not in have))
+        absent = clean("; ".join(one.name or one.key for one in known.people if one.row not in have))
         print(f"{len(have)} of the {len(known.people)} people on the list have handed in{absent and f', not {absent}'}")
     for problem in canvas_doubts(known, assignment):
         print(problem)

@@ -316,7 +316,7 @@ def test_a_dry_run_tells_what_would_be_graded_and_imported(tmp_path: Path):
     for name in ("gae_final", "mine", "masked"):
         put(tmp_path, {f"in/leeann_11_91_{name}.py": ""})
     put(tmp_path, {f"in/evileve_99_92_{'long' * 40}.py": ""})
-    put(tmp_path, {"class.csv": 'Student,ID,HW (77)\n    Points Possible,,100\n"Lee, Ann",11,\n"Roe, Bo",12,\n'})
+    put(tmp_path, {"class.csv": 'Student,ID,HW (77)\n    Points Possible,,100\n"Lee, Ann",11,\n"Roe, Bo",12,\n,13,\n'})
     weights = "[weights]\nlesson01 = 1\nlesson04 = 2\nlesson05 = 1\n"
     put(tmp_path, {"hw.toml": f'title = "HW"\nlessons = [1, 4, 5]\npoints = 20\n{weights}'})
     given = "--roster", str(tmp_path / "class.csv"), "--assignment", str(tmp_path / "hw.toml"), "--dry", "1"
@@ -325,5 +325,5 @@ def test_a_dry_run_tells_what_would_be_graded_and_imported(tmp_path: Path):
     assert any("whose? no line of the list fits it" in one for one in lines), lines
     assert any(f"1 files in ., no lesson05_ppo_loss/ppo_loss.py, {near}" in one for one in lines), lines
     assert lines[0].endswith("20 points: lesson01_masked_sequences 5, lesson04_gae 10, lesson05_ppo_loss 5"), lines
-    assert lines[-3] == "1 of the 2 people on the list have handed in, not Roe, Bo", lines
+    assert lines[-3] == "1 of the 3 people on the list have handed in, not Roe, Bo; 13", lines
     assert lines[-2].startswith("points: HW (77) has 100"), lines
