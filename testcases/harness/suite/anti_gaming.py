@@ -18,7 +18,7 @@ own arguments. Then no table has it, no guess at the nearest entry of one, and n
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -107,9 +107,8 @@ class _Public:
 def _computes(engine: Engine, calls: Sequence[Call], public: _Public, of_the_formula: bool) -> bool:
     """Whether the student agrees with the reference on a question whose right answer is new: of the formula, a plain
     one."""
-    drawn = (twin_of(call, engine.seed, number) for number in range(len(FARTHER)) for call in calls)
-    twins = [twin for twin in drawn if twin]
-    asked = _agreements(engine, twins, public)
+    twins = (twin_of(call, engine.seed, number) for number in range(len(FARTHER)) for call in calls)
+    asked = _agreements(engine, filter(None, twins), public)
     if not asked:
         others = examples(calls[0].lesson, calls[0].exercise, engine.seed + 1)
         others = plain(others) if of_the_formula else others
@@ -126,7 +125,7 @@ def _names_told(engine: Engine, calls: Sequence[Call]) -> set[str]:
     return {right.value for call, right in named if _agree(right, engine.subject.run(call))}
 
 
-def _agreements(engine: Engine, calls: Sequence[Call], public: _Public) -> list[bool]:
+def _agreements(engine: Engine, calls: Iterable[Call], public: _Public) -> list[bool]:
     """Whether the student agrees on each new question; except for whole numbers, one agreement is enough."""
     found: list[bool] = []
     for call in calls:
