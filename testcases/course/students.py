@@ -112,7 +112,9 @@ for arguments, texts in json.loads(sys.argv[1]):
         Path(path).unlink() if text is None else Path(path).write_text(text, "utf-8")
     if (child := os.fork()) == 0:
         os.dup2(1, 2)
-        os._exit(pytest.main(["-p", "no:randomly", *arguments]))
+        status = pytest.main(["-p", "no:randomly", *arguments])
+        sys.stdout.flush()
+        os._exit(status)
     print("END", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
